@@ -1,0 +1,1 @@
+//! Stories become claims and questions. Pure.

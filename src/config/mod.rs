@@ -1,0 +1,1 @@
+//! Configuration: one section per room, put together and checked as a whole.

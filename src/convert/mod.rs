@@ -1,0 +1,1 @@
+//! Traces become stories, whatever library reported them. Pure; one file per dialect.

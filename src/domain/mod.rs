@@ -1,0 +1,25 @@
+//! The words of the house: what every room may speak of. Data only; no IO, no clock.
+
+mod answer;
+mod claim;
+mod id;
+mod question;
+mod span;
+mod story;
+mod time;
+mod units;
+mod value;
+mod verdict;
+
+pub use answer::{AnswerBy, Decision, Nobody, Response};
+pub use claim::{Claim, EvidenceRef, EvidenceType, Partition, Standing};
+pub use id::{IdError, SpanId, TraceId};
+pub use question::{Inquiry, Json, Kind, Question, Subject};
+pub use span::{Closed, Event, Link, LogRecord, Resource, Scope, Span, SpanKind, Status, Trace};
+pub use story::{Skip, Step, StepKind, Story};
+pub use time::Time;
+pub use units::{ByteSize, Period, UnitError};
+pub use value::{Attributes, Value};
+pub use verdict::{
+    AssayedClaim, Counts, Grounding, Label, Outcome, Provenance, TaskAnswer, Tier, Times, Usage, Verdict,
+};

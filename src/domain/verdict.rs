@@ -1,0 +1,243 @@
+//! The record that goes out for every admitted trace.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Closed, EvidenceRef, EvidenceType, SpanId, Standing, Time, TraceId};
+
+/// How a trace ended. Every admitted trace ends in exactly one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It was evaluated.
+    Scored,
+    /// There is nothing to evaluate; `reason` says why.
+    Skipped,
+    /// It could not be evaluated; `reason` says why.
+    Failed,
+}
+
+impl Outcome {
+    /// The word that metrics use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Scored => "scored",
+            Outcome::Skipped => "skipped",
+            Outcome::Failed => "failed",
+        }
+    }
+}
+
+/// The answer as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Label {
+    /// Every claim stands grounded or complementary, with confidence.
+    Faithful,
+    /// A claim stands ungrounded or contradicted, with confidence.
+    Hallucination,
+    /// Neither can be said with confidence.
+    Unsure,
+}
+
+impl Label {
+    /// The word that metrics use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Label::Faithful => "faithful",
+            Label::Hallucination => "hallucination",
+            Label::Unsure => "unsure",
+        }
+    }
+}
+
+/// GSAR's decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// The answer can go out.
+    Proceed,
+    /// Write the answer again from the same evidence.
+    Regenerate,
+    /// Gather new evidence.
+    Replan,
+    /// No decision can be made.
+    Abstain,
+}
+
+impl Tier {
+    /// The word that metrics use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Tier::Proceed => "proceed",
+            Tier::Regenerate => "regenerate",
+            Tier::Replan => "replan",
+            Tier::Abstain => "abstain",
+        }
+    }
+}
+
+/// How many claims stand where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// G.
+    pub grounded: u32,
+    /// U.
+    pub ungrounded: u32,
+    /// X.
+    pub contradicted: u32,
+    /// K.
+    pub complementary: u32,
+}
+
+/// A claim with its standing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AssayedClaim {
+    /// Its text, as it stands in the answer.
+    pub text: String,
+    /// Characters (Unicode code points) of the answer, from and up to.
+    pub range: [usize; 2],
+    /// Where it stands; none if nobody could say.
+    pub standing: Option<Standing>,
+    /// What kind of evidence it rests on.
+    pub evidence_type: EvidenceType,
+    /// That kind's weight in the score.
+    pub weight: f64,
+    /// The decision model's probabilities, by label.
+    #[serde(default)]
+    pub probabilities: BTreeMap<String, f64>,
+    /// How sure the decision model is.
+    pub confidence: Option<f64>,
+    /// `local`, `judge` or `nobody`.
+    pub by: String,
+    /// The pieces of evidence that matter most.
+    pub evidence: Vec<EvidenceRef>,
+    /// The judge's reasoning, or why nobody answered.
+    pub reasoning: Option<String>,
+}
+
+/// GSAR's score and what it is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Grounding {
+    /// S, from 0 to 1.
+    pub score: f64,
+    /// The decision.
+    pub tier: Tier,
+    /// Whether a part could not be evaluated as planned (judge failed, budget spent, unanswered claims).
+    pub degraded: bool,
+    /// How many claims stand where.
+    pub counts: Counts,
+    /// The claims, in order of the answer.
+    pub claims: Vec<AssayedClaim>,
+}
+
+/// The answer to a question of the plan that is not about grounding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskAnswer {
+    /// `noul`, `choice` or `score`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The pick; none if nobody answered.
+    pub label: Option<String>,
+    /// The decision model's probabilities, by label.
+    #[serde(default)]
+    pub probabilities: BTreeMap<String, f64>,
+    /// How sure the decision model is.
+    pub confidence: Option<f64>,
+    /// `local`, `judge` or `nobody`.
+    pub by: String,
+    /// Whether the judge was asked.
+    pub escalated: bool,
+    /// The judge's reasoning, or why nobody answered.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reasoning: Option<String>,
+}
+
+/// What made a verdict; two verdicts with equal provenance are comparable.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The decision model's name.
+    pub decider: String,
+    /// The judge's model, if it was asked.
+    pub judge: Option<String>,
+    /// Hash of questions, prompts, thresholds and models.
+    pub plan: String,
+    /// The thresholds in force, by name.
+    pub thresholds: BTreeMap<String, f64>,
+    /// assayd's version.
+    pub version: String,
+}
+
+/// What a verdict cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens that the decision model read.
+    pub decider_tokens: u64,
+    /// Tokens that went to the judge, over all attempts.
+    pub judge_input_tokens: u64,
+    /// Tokens that came from the judge, over all attempts.
+    pub judge_output_tokens: u64,
+    /// What the judge cost, by the price table in config.
+    pub judge_cost_usd: f64,
+}
+
+/// When things happened, by this machine's clock, but for `first_span`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// When the trace's earliest span began, by the sender's clock.
+    pub first_span: Option<Time>,
+    /// When the trace was taken as complete.
+    pub closed: Option<Time>,
+    /// When the verdict was made.
+    pub emitted: Time,
+}
+
+/// The record that goes out for every admitted trace; see DESIGN in `docs/design.md` for its JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// 1; grows when a field changes its meaning.
+    pub schema: u32,
+    /// Equal for equal trace, revision and plan: readers drop repeats by it.
+    pub verdict_id: String,
+    /// 0 the first time; one more each time late spans reopened the trace.
+    pub revision: u32,
+    /// The trace; none for `/v1/check`.
+    pub trace_id: Option<TraceId>,
+    /// The conversation or session.
+    pub session_id: Option<String>,
+    /// The spans that told the story.
+    pub span_ids: Vec<SpanId>,
+    /// `service.name`.
+    pub service: Option<String>,
+    /// The agent that answered.
+    pub agent: Option<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// How the trace ended.
+    pub outcome: Outcome,
+    /// Why, if it was not scored.
+    pub reason: Option<String>,
+    /// The answer as a whole; none if not scored.
+    pub label: Option<Label>,
+    /// The largest over the claims of 1 − p(grounded) − p(complementary); none if no claim has probabilities.
+    pub hallucination_probability: Option<f64>,
+    /// GSAR's score; none if not scored.
+    pub grounding: Option<Grounding>,
+    /// Answers to the plan's other questions, by id.
+    pub answers: BTreeMap<String, TaskAnswer>,
+    /// Why the trace was taken as complete; none for `/v1/check`.
+    pub closed: Option<Closed>,
+    /// What was cut, by the sender, by the assembler or for the model.
+    pub truncated: Vec<String>,
+    /// Whether anything could not be evaluated as planned.
+    pub degraded: bool,
+    /// Why the judge did not answer, if it was asked and did not.
+    pub judge_error: Option<String>,
+    /// What made this verdict.
+    pub provenance: Provenance,
+    /// What it cost.
+    pub usage: Usage,
+    /// When things happened.
+    pub times: Times,
+}

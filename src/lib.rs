@@ -1,0 +1,34 @@
+//! assayd assays agent traces: OpenTelemetry spans stream in, and for every agent answer a verdict streams out that says
+//! which of its claims the evidence supports.
+//!
+//! The rooms, top floor first; a room imports only from floors below it (held by `tests/floors.rs`):
+//!
+//! - 4 [`cli`]: arguments and exit codes
+//! - 3 [`config`], [`pipeline`], [`serve`]: what the daemon is made of
+//! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`]: sockets, files, models
+//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`redact`], [`metrics`], [`logging`], [`secret`]: pure
+//! - 0 [`domain`], [`ticket`], [`error`]: words
+
+#![warn(missing_docs)]
+
+pub mod ask;
+pub mod assemble;
+pub mod cli;
+pub mod config;
+pub mod convert;
+pub mod decide;
+pub mod domain;
+pub mod emit;
+pub mod error;
+pub mod judge;
+pub mod logging;
+pub mod metrics;
+pub mod otlp;
+pub mod pipeline;
+pub mod receive;
+pub mod redact;
+pub mod score;
+pub mod secret;
+pub mod serve;
+pub mod spool;
+pub mod ticket;

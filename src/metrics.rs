@@ -1,0 +1,1 @@
+//! The names of all metrics, in one place.

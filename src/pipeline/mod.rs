@@ -1,0 +1,1 @@
+//! The flow, from span to verdict.

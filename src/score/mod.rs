@@ -1,0 +1,1 @@
+//! Answers become a partition, a GSAR score and a verdict. Pure.

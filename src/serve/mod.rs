@@ -1,0 +1,1 @@
+//! HTTP: metrics, probes, checks, the verdict feed.

@@ -1,0 +1,1 @@
+//! The durable spool: what was acknowledged survives a kill.
