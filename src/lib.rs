@@ -3,8 +3,8 @@
 //!
 //! The rooms, top floor first; a room imports only from floors below it (held by `tests/floors.rs`):
 //!
-//! - 4 [`cli`]: arguments and exit codes
-//! - 3 [`config`], [`pipeline`], [`serve`]: what the daemon is made of
+//! - 6 [`cli`]: arguments and exit codes
+//! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
 //! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`]: sockets, files, models
 //! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`redact`], [`metrics`], [`logging`], [`secret`]: pure
 //! - 0 [`domain`], [`ticket`], [`error`]: words
