@@ -1,22 +1,34 @@
-//! The LLM judge: answers what the decision model is unsure of, in one call.
+//! The LLM judge: answers what the decision model is unsure of, in one call. Any endpoint that speaks `chat/completions`;
+//! a guard in front of it keeps rates, deadlines and the budget.
+
+mod config;
+mod error;
 
 use futures::future::BoxFuture;
 
 use crate::domain::{Inquiry, Usage};
 
+pub use config::{CacheConfig, Config, OpenAiConfig, Price, PromptsConfig};
+pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
+
 /// Asks a stronger model.
 pub trait Judge: Send + Sync {
-    /// Answers every question of `ask`, or says why not. Never blocks past the ask's deadline.
+    /// Answers the questions of `ask`, or says why not. Never runs past `judge.deadline`; may be dropped at any time.
     fn judge<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Judgement, JudgeError>>;
 
     /// The judge's model, for provenance.
     fn model(&self) -> &str;
+
+    /// Digest of the prompt templates, for the plan's hash and provenance; empty for a judge without prompts.
+    fn prompt_digest(&self) -> &str {
+        ""
+    }
 }
 
 /// What a judge is asked in one call: the original states and only the questions that are left over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// States with their leftover questions; question ids are unique over all of them.
+    /// States with their leftover questions; question ids are unique over all of them and are not shown to the judge.
     pub inquiries: Vec<Inquiry>,
 }
 
@@ -31,15 +43,46 @@ pub struct Judged {
     pub reasoning: Option<String>,
 }
 
+/// A question that the judge was asked and did not answer validly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// The question's id.
+    pub id: String,
+    /// What was wrong with its answer.
+    pub why: Flaw,
+}
+
+/// What is wrong with the answer to one question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The reply has no answer to it.
+    #[error("has no answer")]
+    Missing,
+    /// The reply answers with something that is not one of its labels.
+    #[error("is answered with {found:?}, which is none of its labels")]
+    NotALabel {
+        /// What was found, shortened.
+        found: String,
+    },
+    /// The reply answers it twice, differently.
+    #[error("is answered twice, with {first:?} and with {second:?}")]
+    Torn {
+        /// One label.
+        first: String,
+        /// The other.
+        second: String,
+    },
+}
+
 /// A judge's answer to an ask.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// One for each question that the judge answered validly.
+    /// One for each question that the judge answered validly; never empty unless nothing was asked.
     pub answers: Vec<Judged>,
-    /// Tokens and money over all attempts.
+    /// The other questions.
+    pub unanswered: Vec<Unanswered>,
+    /// Tokens and money over all attempts that were made for this call; zero if the answers came from the cache.
     pub usage: Usage,
+    /// Whether an equal ask had been answered before, or was being answered.
+    pub cached: bool,
 }
-
-/// Why a judge did not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum JudgeError {}

@@ -1,0 +1,220 @@
+//! The `judge` section.
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{ByteSize, Period};
+use crate::secret::Secret;
+
+/// The LLM judge that answers what the decision model is unsure of. Without an endpoint there is no judge: unsure answers
+/// stay unsure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// An endpoint that speaks OpenAI's `chat/completions`: OpenAI, Azure, vLLM, Ollama, LiteLLM and others.
+    pub openai: Option<OpenAiConfig>,
+    /// How long one ask may take with all waits and attempts; then the decision model's answers stay.
+    pub deadline: Period,
+    /// How long one HTTP attempt may take.
+    pub attempt_timeout: Period,
+    /// HTTP attempts per call when the endpoint is overloaded, failing or unreachable.
+    pub attempts: NonZeroU32,
+    /// How often a reply that is invalid or incomplete is asked for again, with what was wrong and only the open questions.
+    pub repairs: u32,
+    /// Calls at the same time, at most; fewer while the endpoint says that it is overloaded.
+    pub concurrency: NonZeroUsize,
+    /// HTTP requests per minute, at most. No limit if absent.
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Tokens per minute, at most: the prompt's (estimated) and the reply's limit. No limit if absent.
+    pub tokens_per_minute: Option<NonZeroU32>,
+    /// The prompt's tokens (estimated), at most; a longer ask is not sent and says so. No limit if absent.
+    pub max_input_tokens: Option<NonZeroU32>,
+    /// Tokens that a reply may have, reasoning included.
+    pub max_output_tokens: NonZeroU32,
+    /// Failures in a row after which the endpoint is left alone.
+    pub breaker_failures: NonZeroU32,
+    /// For how long it is left alone before one call tries it again.
+    pub breaker_pause: Period,
+    /// Money that may be spent in an hour (UTC), counted on every attempt. No limit if absent.
+    pub usd_per_hour: Option<f64>,
+    /// Money that may be spent in a day (UTC), counted on every attempt. No limit if absent.
+    pub usd_per_day: Option<f64>,
+    /// What models cost, by the name in `model`. A model that is not here costs nothing.
+    pub prices: BTreeMap<String, Price>,
+    /// Answers that are kept for equal asks.
+    pub cache: CacheConfig,
+    /// Own prompt templates.
+    pub prompts: PromptsConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            openai: None,
+            deadline: Period::seconds(90),
+            attempt_timeout: Period::seconds(60),
+            attempts: NonZeroU32::new(4).expect("4 is not zero"),
+            repairs: 1,
+            concurrency: NonZeroUsize::new(16).expect("16 is not zero"),
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            max_input_tokens: None,
+            max_output_tokens: NonZeroU32::new(4096).expect("4096 is not zero"),
+            breaker_failures: NonZeroU32::new(5).expect("5 is not zero"),
+            breaker_pause: Period::seconds(30),
+            usd_per_hour: None,
+            usd_per_day: None,
+            prices: BTreeMap::new(),
+            cache: CacheConfig::default(),
+            prompts: PromptsConfig::default(),
+        }
+    }
+}
+
+/// An endpoint that speaks `chat/completions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenAiConfig {
+    /// The base address, such as `https://api.openai.com/v1`; a query (Azure's `api-version`) is kept.
+    pub url: String,
+    /// The model's name as the endpoint knows it.
+    pub model: String,
+    /// The key; read at the start and again when the endpoint refuses it. None is sent if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Secret>,
+    /// The header that carries the bare key, such as Azure's `api-key`; absent: `authorization: Bearer KEY`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_header: Option<String>,
+    /// The sampling temperature; left out for models that refuse it, or if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+}
+
+/// What a model costs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// USD per million tokens of the prompt.
+    pub usd_per_million_input: f64,
+    /// USD per million tokens of the reply.
+    pub usd_per_million_output: f64,
+}
+
+/// Answers that are kept for equal asks; equal asks at the same time share one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheConfig {
+    /// Memory for kept answers, at most; 0 keeps none (asks at the same time still share a call).
+    pub max_bytes: ByteSize,
+    /// How long an answer is kept.
+    pub keep: Period,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self { max_bytes: ByteSize::mib(32), keep: Period::seconds(3600) }
+    }
+}
+
+/// Own prompt templates (Jinja) in place of the built-in ones, which are in `config/prompts/`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PromptsConfig {
+    /// The system message's template; `judge.system.jinja` if absent.
+    pub system: Option<PathBuf>,
+    /// The user message's template; `judge.user.jinja` if absent.
+    pub user: Option<PathBuf>,
+}
+
+impl Config {
+    /// The judge's model, if there is a judge.
+    pub fn model(&self) -> Option<&str> {
+        self.openai.as_ref().map(|openai| openai.model.as_str())
+    }
+
+    /// What the judge's model costs; nothing if it has no price.
+    pub fn price(&self) -> Price {
+        let priced = self.model().and_then(|model| self.prices.get(model));
+        priced.copied().unwrap_or(Price { usd_per_million_input: 0.0, usd_per_million_output: 0.0 })
+    }
+
+    /// Adds what is inconsistent to `problems`.
+    pub fn check(&self, problems: &mut Vec<String>) {
+        let (deadline, attempt) = (self.deadline, self.attempt_timeout);
+        if deadline.0.is_zero() || attempt.0.is_zero() {
+            problems.push("judge.deadline and judge.attempt_timeout must be longer than 0s".to_owned());
+        }
+        if attempt > deadline {
+            problems
+                .push(format!("judge.attempt_timeout ({attempt}) must not exceed judge.deadline ({deadline})"));
+        }
+        for (name, limit) in [("usd_per_hour", self.usd_per_hour), ("usd_per_day", self.usd_per_day)] {
+            let Some(limit) = limit else { continue };
+            if !limit.is_finite() || limit < 0.0 {
+                problems.push(format!("judge.{name} ({limit}) must be a number from 0"));
+            }
+            if let Some(model) = self.model().filter(|model| !self.prices.contains_key(*model)) {
+                problems.push(format!("judge.{name} needs the price of {model:?} in judge.prices"));
+            }
+        }
+        for (model, price) in &self.prices {
+            let prices = [price.usd_per_million_input, price.usd_per_million_output];
+            if prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
+                problems.push(format!("judge.prices.{model}: prices must be numbers from 0"));
+            }
+        }
+        let Some(openai) = &self.openai else { return };
+        if openai.model.trim().is_empty() {
+            problems.push("judge.openai.model must not be empty".to_owned());
+        }
+        let is_web = reqwest::Url::parse(&openai.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        if !is_web {
+            problems.push(format!("judge.openai.url ({:?}) must be an http or https address", openai.url));
+        }
+        if openai.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
+            problems.push("judge.openai.temperature must be from 0 to 2".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Config {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    fn problems(text: &str) -> Vec<String> {
+        let mut problems = Vec::new();
+        read(text).check(&mut problems);
+        problems
+    }
+
+    #[test]
+    fn the_default_is_no_judge_and_consistent() {
+        assert_eq!(Config::default().model(), None);
+        assert!(problems("{}").is_empty());
+    }
+
+    #[test]
+    fn a_budget_without_a_price_is_refused_because_it_would_never_be_spent() {
+        let found = problems("openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20");
+        assert_eq!(found, ["judge.usd_per_day needs the price of \"large\" in judge.prices"]);
+        let priced = "openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20\n\
+                      prices: { large: { usd_per_million_input: 2.5, usd_per_million_output: 10 } }";
+        assert!(problems(priced).is_empty());
+    }
+
+    #[test]
+    fn all_problems_are_found_at_once() {
+        let found = problems(
+            "openai: { url: 'judge', model: '', temperature: 3 }\ndeadline: 1s\nattempt_timeout: 2s\nusd_per_hour: -1",
+        );
+        assert_eq!(found.len(), 6, "{found:#?}");
+    }
+}
