@@ -149,8 +149,9 @@ impl Config {
             problems.push("judge.deadline and judge.attempt_timeout must be longer than 0s".to_owned());
         }
         if attempt > deadline {
-            problems
-                .push(format!("judge.attempt_timeout ({attempt}) must not exceed judge.deadline ({deadline})"));
+            problems.push(format!(
+                "judge.attempt_timeout ({attempt}) must not exceed judge.deadline ({deadline})"
+            ));
         }
         for (name, limit) in [("usd_per_hour", self.usd_per_hour), ("usd_per_day", self.usd_per_day)] {
             let Some(limit) = limit else { continue };
@@ -171,7 +172,8 @@ impl Config {
         if openai.model.trim().is_empty() {
             problems.push("judge.openai.model must not be empty".to_owned());
         }
-        let is_web = reqwest::Url::parse(&openai.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        let is_web =
+            reqwest::Url::parse(&openai.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if !is_web {
             problems.push(format!("judge.openai.url ({:?}) must be an http or https address", openai.url));
         }
