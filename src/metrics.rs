@@ -1,1 +1,367 @@
-//! The names of all metrics, in one place.
+//! The names of all metrics, in one place: one typed function for each; [`ALL`] says what each one means.
+//!
+//! [`install`] keeps them for this process; without it, recording costs next to nothing and is forgotten.
+
+mod catalogue;
+mod labels;
+mod recorder;
+
+use std::time::Duration;
+
+use metrics::SharedString;
+
+pub use catalogue::{ALL, Kind, Label as MetricLabel, Metric, Values, strays};
+pub use labels::{MAX_AGENTS, MAX_SERVICES, MAX_WORDS, OTHER, UNKNOWN};
+pub use recorder::{AlreadyInstalled, Handle, describe, install};
+
+use crate::domain::{Closed, Label, Outcome, Standing, Tier, Verdict};
+use crate::error::Fault;
+
+use catalogue as all;
+
+/// A verdict reached every sink.
+pub fn verdict(service: Option<&str>, agent: Option<&str>, label: Option<Label>, tier: Option<Tier>) {
+    let (service, agent) = labels::service_and_agent(service, agent);
+    let label = label.map_or("none", Label::as_str);
+    let tier = tier.map_or("none", Tier::as_str);
+    all::VERDICTS.add(1, [service.into(), agent.into(), label.into(), tier.into()]);
+}
+
+/// Everything that a verdict's content counts for: verdicts, hallucinations, claims, score, and, if it is of a trace, its outcome.
+/// Called once, by the fan-out, when every sink has the verdict.
+pub fn emitted(written: &Verdict) {
+    let (service, agent) = (written.service.as_deref(), written.agent.as_deref());
+    let tier = written.grounding.as_ref().map(|grounding| grounding.tier);
+    verdict(service, agent, written.label, tier);
+    if written.outcome == Outcome::Scored {
+        scored(service, agent, written.label == Some(Label::Hallucination));
+    }
+    if let Some(grounding) = &written.grounding {
+        all::SCORE.record(grounding.score, [labels::service(service).into()]);
+        for assayed in &grounding.claims {
+            claim(service, assayed.standing);
+        }
+    }
+    if written.trace_id.is_some() {
+        trace_outcome(written.outcome, written.reason.as_deref());
+    }
+}
+
+/// An answer was scored, and whether it is a hallucination.
+pub fn scored(service: Option<&str>, agent: Option<&str>, hallucination: bool) {
+    let (service, agent) = labels::service_and_agent(service, agent);
+    let values: [SharedString; 2] = [service.into(), agent.into()];
+    all::HALLUCINATIONS.add(u64::from(hallucination), values.clone());
+    all::SCORED.add(1, values);
+}
+
+/// A claim of a scored answer.
+pub fn claim(service: Option<&str>, standing: Option<Standing>) {
+    let standing = standing.map_or("none", Standing::as_str);
+    all::CLAIMS.add(1, [labels::service(service).into(), standing.into()]);
+}
+
+/// An answer of the cascade: `question` is `grounding` or an id of the configuration, `by` is `local`, `judge` or `nobody`.
+pub fn cascade_answer(question: &str, by: &'static str) {
+    all::CASCADE_ANSWERS.add(1, [labels::word("question", question).into(), by.into()]);
+}
+
+/// A question was sent to the judge.
+pub fn cascade_escalation(question: &str) {
+    all::CASCADE_ESCALATIONS.add(1, [labels::word("question", question).into()]);
+}
+
+/// A trace ended; of `reason` the first word counts, what follows a colon is for people.
+pub fn trace_outcome(outcome: Outcome, reason: Option<&str>) {
+    let word = reason.map(|reason| reason.split([':', ' ']).next().unwrap_or_default());
+    let word = word.map_or_else(|| "none".to_owned(), |word| labels::word("reason", word));
+    all::TRACE_OUTCOMES.add(1, [outcome.as_str().into(), word.into()]);
+}
+
+/// From a trace's completion until its verdict was safe.
+pub fn verdict_latency(latency: Duration) {
+    all::VERDICT_LATENCY.record(latency.as_secs_f64(), []);
+}
+
+/// Age of the oldest complete trace without a verdict; zero if there is none.
+pub fn oldest_pending(age: Duration) {
+    all::OLDEST_PENDING.set(age.as_secs_f64(), []);
+}
+
+/// Complete traces that are being evaluated now.
+pub fn assay_in_flight(traces: usize) {
+    all::ASSAY_IN_FLIGHT.set(traces as f64, []);
+}
+
+/// A request was admitted: `receiver` is `grpc`, `http`, `kafka` or `files`, `signal` is `traces` or `logs`.
+pub fn receive_request(receiver: &'static str, signal: &'static str) {
+    all::RECEIVE_REQUESTS.add(1, [receiver.into(), signal.into()]);
+}
+
+/// Spans were admitted.
+pub fn receive_spans(receiver: &'static str, spans: usize) {
+    all::RECEIVE_SPANS.add(spans as u64, [receiver.into()]);
+}
+
+/// Log records were admitted.
+pub fn receive_logs(receiver: &'static str, records: usize) {
+    all::RECEIVE_LOGS.add(records as u64, [receiver.into()]);
+}
+
+/// Bytes of a request, after decompression.
+pub fn receive_bytes(receiver: &'static str, bytes: usize) {
+    all::RECEIVE_BYTES.add(bytes as u64, [receiver.into()]);
+}
+
+/// A request was refused as a whole: `reason` is `full`, `closing`, `too_large`, `malformed`, `content_type`, `encoding`,
+/// `timeout` or `unauthorized`.
+pub fn receive_refused(receiver: &'static str, reason: &'static str) {
+    all::RECEIVE_REFUSED.add(1, [receiver.into(), reason.into()]);
+}
+
+/// Spans or records were left out of an admitted request; `reason` is a word such as `zero_trace_id`.
+pub fn receive_rejected(receiver: &'static str, reason: &'static str, items: usize) {
+    all::RECEIVE_REJECTED.add(items as u64, [receiver.into(), labels::word("rejected", reason).into()]);
+}
+
+/// Ids came in base64.
+pub fn receive_base64_ids(receiver: &'static str, ids: usize) {
+    all::RECEIVE_BASE64_IDS.add(ids as u64, [receiver.into()]);
+}
+
+/// How long after its end the latest span of a request arrived.
+pub fn receive_lateness(receiver: &'static str, lateness: Duration) {
+    all::RECEIVE_LATENESS.record(lateness.as_secs_f64(), [receiver.into()]);
+}
+
+/// Bytes of admitted spans without a verdict.
+pub fn receive_held_bytes(bytes: usize) {
+    all::RECEIVE_HELD_BYTES.set(bytes as f64, []);
+}
+
+/// A message that cannot be decoded was set aside.
+pub fn receive_dead_letter(receiver: &'static str) {
+    all::RECEIVE_DEAD_LETTERS.add(1, [receiver.into()]);
+}
+
+/// Open traces, and the bytes of their spans.
+pub fn assemble_live(traces: usize, bytes: usize) {
+    all::ASSEMBLE_LIVE_TRACES.set(traces as f64, []);
+    all::ASSEMBLE_LIVE_BYTES.set(bytes as f64, []);
+}
+
+/// A trace was taken as complete.
+pub fn assemble_closed(reason: Closed) {
+    all::ASSEMBLE_CLOSED.add(1, [reason.as_str().into()]);
+}
+
+/// Spans arrived after their trace was closed; `action` is `revised` or `ignored`.
+pub fn assemble_late_spans(action: &'static str, spans: usize) {
+    all::ASSEMBLE_LATE_SPANS.add(spans as u64, [action.into()]);
+}
+
+/// Spans were left out of their trace; `reason` is `duplicate` or `limit`.
+pub fn assemble_dropped_spans(reason: &'static str, spans: usize) {
+    all::ASSEMBLE_DROPPED_SPANS.add(spans as u64, [reason.into()]);
+}
+
+/// A trace was turned into a story.
+pub fn convert(took: Duration, warnings: usize) {
+    all::CONVERT_SECONDS.record(took.as_secs_f64(), []);
+    all::CONVERT_WARNINGS.add(warnings as u64, []);
+}
+
+/// Questions whose evidence was cut.
+pub fn ask_evidence_cut(questions: usize) {
+    all::ASK_EVIDENCE_CUT.add(questions as u64, []);
+}
+
+/// Inquiries that wait for the decision model.
+pub fn decide_queue(inquiries: usize) {
+    all::DECIDE_QUEUE.set(inquiries as f64, []);
+}
+
+/// An inquiry's wait.
+pub fn decide_wait(waited: Duration) {
+    all::DECIDE_WAIT.record(waited.as_secs_f64(), []);
+}
+
+/// A forward pass: its rows, its tokens with and without padding, its time.
+pub fn decide_batch(rows: usize, padded_tokens: usize, tokens: u64, took: Duration) {
+    all::DECIDE_BATCH_ROWS.record(rows as f64, []);
+    all::DECIDE_BATCH_TOKENS.record(padded_tokens as f64, []);
+    all::DECIDE_BATCH_SECONDS.record(took.as_secs_f64(), []);
+    all::DECIDE_TOKENS.add(tokens, []);
+}
+
+/// The decision model failed on a batch.
+pub fn decide_failure(fault: Fault) {
+    all::DECIDE_FAILURES.add(1, [fault.as_str().into()]);
+}
+
+/// An attempt to ask the judge: `result` is `ok`, `invalid`, `refused`, `rate_limited`, `timeout`, `unavailable`, `budget`,
+/// `deadline` or `error`.
+pub fn judge_request(provider: &str, result: &'static str) {
+    all::JUDGE_REQUESTS.add(1, [labels::word("provider", provider).into(), result.into()]);
+}
+
+/// Time of an attempt to ask the judge.
+pub fn judge_seconds(provider: &str, took: Duration) {
+    all::JUDGE_SECONDS.record(took.as_secs_f64(), [labels::word("provider", provider).into()]);
+}
+
+/// Tokens of an attempt.
+pub fn judge_tokens(provider: &str, input: u64, output: u64) {
+    let provider: SharedString = labels::word("provider", provider).into();
+    all::JUDGE_TOKENS.add(input, [provider.clone(), "input".into()]);
+    all::JUDGE_TOKENS.add(output, [provider, "output".into()]);
+}
+
+/// Money that an attempt cost.
+pub fn judge_cost(usd: f64) {
+    all::JUDGE_COST.add_fraction(usd, []);
+}
+
+/// An attempt to write a verdict: `result` is `ok`, `retried`, `poison`, `fatal` or `abandoned`.
+pub fn emit_write(sink: &'static str, result: &'static str) {
+    all::EMIT_WRITES.add(1, [sink.into(), result.into()]);
+}
+
+/// Until a verdict was durable in the sink.
+pub fn emit_write_seconds(sink: &'static str, took: Duration) {
+    all::EMIT_WRITE_SECONDS.record(took.as_secs_f64(), [sink.into()]);
+}
+
+/// A verdict was too large for the sink and was cut.
+pub fn emit_trimmed(sink: &'static str) {
+    all::EMIT_TRIMMED.add(1, [sink.into()]);
+}
+
+/// A verdict was refused for good.
+pub fn emit_dead_letter(sink: &'static str) {
+    all::EMIT_DEAD_LETTERS.add(1, [sink.into()]);
+}
+
+/// The number of verdicts that are being written changes.
+pub fn emit_in_flight(change: i32) {
+    all::EMIT_IN_FLIGHT.shift(f64::from(change), []);
+}
+
+/// A request to the admin listener; `route` is the route's pattern.
+pub fn serve_request(route: &str, status: u16) {
+    let class = match status {
+        0..=299 => "2xx",
+        300..=399 => "3xx",
+        400..=499 => "4xx",
+        _ => "5xx",
+    };
+    all::SERVE_REQUESTS.add(1, [labels::word("route", route).into(), class.into()]);
+}
+
+/// The number of readers of the live feed changes.
+pub fn serve_feed_readers(change: i32) {
+    all::SERVE_FEED_READERS.shift(f64::from(change), []);
+}
+
+/// A slow reader of the live feed missed verdicts.
+pub fn serve_feed_missed(verdicts: u64) {
+    all::SERVE_FEED_MISSED.add(verdicts, []);
+}
+
+/// What runs, and since when (seconds since the Unix epoch).
+pub fn process_started(version: &'static str, features: &'static str, at: f64) {
+    all::BUILD.set(1.0, [version.into(), features.into()]);
+    all::START.set(at, []);
+}
+
+/// Memory of this process in RAM.
+pub fn process_resident(bytes: u64) {
+    all::RESIDENT.set(bytes as f64, []);
+}
+
+/// Whether spans are admitted.
+pub fn process_ready(ready: bool) {
+    all::READY.set(f64::from(u8::from(ready)), []);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recorder::rendered;
+    use super::*;
+
+    /// Calls every function of this file once.
+    fn record_everything() {
+        let second = Duration::from_secs(1);
+        verdict(Some("shop"), None, Some(Label::Faithful), Some(Tier::Proceed));
+        scored(Some("shop"), Some("refunds"), true);
+        all::SCORE.record(0.5, ["shop".into()]);
+        claim(Some("shop"), Some(Standing::Grounded));
+        cascade_answer("grounding", "local");
+        cascade_escalation("grounding");
+        trace_outcome(Outcome::Skipped, Some("no_answer: the trace ends without an answer"));
+        verdict_latency(second);
+        oldest_pending(second);
+        assay_in_flight(3);
+        receive_request("grpc", "traces");
+        receive_spans("grpc", 5);
+        receive_logs("http", 5);
+        receive_bytes("http", 5);
+        receive_refused("http", "full");
+        receive_rejected("http", "zero_trace_id", 2);
+        receive_base64_ids("http", 2);
+        receive_lateness("http", second);
+        receive_held_bytes(7);
+        receive_dead_letter("kafka");
+        assemble_live(3, 4);
+        assemble_closed(Closed::Root);
+        assemble_late_spans("revised", 1);
+        assemble_dropped_spans("duplicate", 1);
+        convert(second, 1);
+        ask_evidence_cut(1);
+        decide_queue(1);
+        decide_wait(second);
+        decide_batch(4, 400, 300, second);
+        decide_failure(Fault::Fatal);
+        judge_request("openai", "ok");
+        judge_seconds("openai", second);
+        judge_tokens("openai", 10, 20);
+        judge_cost(0.25);
+        judge_cost(0.5);
+        emit_write("kafka", "ok");
+        emit_write_seconds("kafka", second);
+        emit_trimmed("kafka");
+        emit_dead_letter("kafka");
+        emit_in_flight(2);
+        serve_request("/metrics", 200);
+        serve_feed_readers(1);
+        serve_feed_missed(4);
+        process_started("0.1.0", "default", 1.0);
+        process_resident(9);
+        process_ready(true);
+    }
+
+    #[test]
+    fn every_metric_of_the_catalogue_is_rendered_with_its_kind_and_labels() {
+        let text = rendered(record_everything);
+        assert_eq!(strays(&text), Vec::<String>::new());
+        for metric in ALL {
+            let kind = format!("# TYPE {} {}\n", metric.name, metric.kind.as_str());
+            assert!(text.contains(&kind), "{} is missing", metric.name);
+            assert!(text.contains(&format!("# HELP {} ", metric.name)), "{} is not described", metric.name);
+        }
+        assert!(text.contains("assayd_judge_cost_usd_total 0.75\n"));
+        assert!(text.contains("assayd_trace_outcomes_total{outcome=\"skipped\",reason=\"no_answer\"} 1\n"));
+        let labels = r#"{service="shop",agent="unknown",label="faithful",tier="proceed"}"#;
+        assert!(text.contains(&format!("assayd_verdicts_total{labels} 1\n")));
+        assert!(text.contains("assayd_hallucinations_total{service=\"shop\",agent=\"refunds\"} 1\n"));
+    }
+
+    #[test]
+    fn series_with_closed_labels_are_there_from_the_start() {
+        let text = rendered(|| ());
+        assert!(text.contains("assayd_receive_refused_total{receiver=\"grpc\",reason=\"full\"} 0\n"));
+        assert!(text.contains("assayd_judge_cost_usd_total 0\n"));
+        assert!(text.contains("assayd_oldest_pending_seconds 0\n"));
+        assert_eq!(strays(&text), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,733 @@
+//! Every metric: name, kind, unit, labels with their possible values, and what it means. The documentation is made of this.
+
+use metrics::{Key, Label as Pair, Level, Metadata, SharedString, Unit};
+
+/// How a metric moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// A whole number that only rises.
+    Counter,
+    /// A number with fractions that only rises; a counter for Prometheus.
+    Sum,
+    /// A number that rises and falls.
+    Gauge,
+    /// A distribution.
+    Histogram {
+        /// Upper bounds of its buckets.
+        buckets: &'static [f64],
+    },
+}
+
+impl Kind {
+    /// Prometheus' word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Counter | Kind::Sum => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram { .. } => "histogram",
+        }
+    }
+}
+
+/// The values that a label can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// Exactly these.
+    Closed(&'static [&'static str]),
+    /// Others too; the text says where they come from and what bounds their number.
+    Open(&'static str),
+}
+
+/// A label of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// Its possible values.
+    pub values: Values,
+}
+
+/// A metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metric {
+    /// `assayd_<room>_<thing>_<unit>[_total]`; the few that alerts are built on have no room in their name.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// What it counts: `spans`, `seconds`, `bytes`, ….
+    pub unit: &'static str,
+    /// Its labels, in order.
+    pub labels: &'static [Label],
+    /// What it means, in one sentence.
+    pub help: &'static str,
+}
+
+static METADATA: Metadata<'static> = Metadata::new("assayd", Level::INFO, None);
+
+impl Metric {
+    /// Adds to a counter. One value per label, in the labels' order.
+    pub(super) fn add<const N: usize>(&self, count: u64, values: [SharedString; N]) {
+        metrics::with_recorder(|recorder| {
+            recorder.register_counter(&self.key(values), &METADATA).increment(count)
+        });
+    }
+
+    /// Adds to a sum.
+    pub(super) fn add_fraction<const N: usize>(&self, amount: f64, values: [SharedString; N]) {
+        if amount.is_finite() && amount > 0.0 {
+            metrics::with_recorder(|recorder| {
+                recorder.register_gauge(&self.key(values), &METADATA).increment(amount)
+            });
+        }
+    }
+
+    /// Sets a gauge.
+    pub(super) fn set<const N: usize>(&self, value: f64, values: [SharedString; N]) {
+        metrics::with_recorder(|recorder| recorder.register_gauge(&self.key(values), &METADATA).set(value));
+    }
+
+    /// Moves a gauge up or down.
+    pub(super) fn shift<const N: usize>(&self, by: f64, values: [SharedString; N]) {
+        metrics::with_recorder(|recorder| {
+            recorder.register_gauge(&self.key(values), &METADATA).increment(by)
+        });
+    }
+
+    /// Adds a sample to a histogram.
+    pub(super) fn record<const N: usize>(&self, value: f64, values: [SharedString; N]) {
+        metrics::with_recorder(|recorder| {
+            recorder.register_histogram(&self.key(values), &METADATA).record(value)
+        });
+    }
+
+    pub(super) fn describe(&self) {
+        let unit = match self.unit {
+            "seconds" => Some(Unit::Seconds),
+            "bytes" => Some(Unit::Bytes),
+            _ => None,
+        };
+        metrics::with_recorder(|recorder| match self.kind {
+            Kind::Counter => recorder.describe_counter(self.name.into(), unit, self.help.into()),
+            Kind::Sum | Kind::Gauge => recorder.describe_gauge(self.name.into(), unit, self.help.into()),
+            Kind::Histogram { .. } => recorder.describe_histogram(self.name.into(), unit, self.help.into()),
+        });
+    }
+
+    /// Shows every series of a metric whose labels are all closed, at its present value, which is 0 at the start.
+    pub(super) fn set_out(&self) {
+        let mut series: Vec<Vec<Pair>> = vec![Vec::new()];
+        for label in self.labels {
+            let Values::Closed(values) = label.values else { return };
+            series = series
+                .iter()
+                .flat_map(|pairs| {
+                    values.iter().map(|value| {
+                        let mut longer = pairs.clone();
+                        longer.push(Pair::from_static_parts(label.name, value));
+                        longer
+                    })
+                })
+                .collect();
+        }
+        metrics::with_recorder(|recorder| {
+            for pairs in series {
+                let key = Key::from_parts(self.name, pairs);
+                match self.kind {
+                    Kind::Counter => recorder.register_counter(&key, &METADATA).increment(0),
+                    Kind::Sum | Kind::Gauge => recorder.register_gauge(&key, &METADATA).increment(0.0),
+                    Kind::Histogram { .. } => drop(recorder.register_histogram(&key, &METADATA)),
+                }
+            }
+        });
+    }
+
+    fn key<const N: usize>(&self, values: [SharedString; N]) -> Key {
+        debug_assert_eq!(self.labels.len(), N, "{} has other labels", self.name);
+        let pairs: Vec<Pair> =
+            self.labels.iter().zip(values).map(|(label, value)| Pair::new(label.name, value)).collect();
+        Key::from_parts(self.name, pairs)
+    }
+}
+
+const fn counter(
+    name: &'static str,
+    unit: &'static str,
+    labels: &'static [Label],
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind: Kind::Counter, unit, labels, help }
+}
+
+const fn gauge(
+    name: &'static str,
+    unit: &'static str,
+    labels: &'static [Label],
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind: Kind::Gauge, unit, labels, help }
+}
+
+const fn histogram(
+    name: &'static str,
+    unit: &'static str,
+    buckets: &'static [f64],
+    labels: &'static [Label],
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind: Kind::Histogram { buckets }, unit, labels, help }
+}
+
+const fn closed(name: &'static str, values: &'static [&'static str]) -> Label {
+    Label { name, values: Values::Closed(values) }
+}
+
+const fn open(name: &'static str, origin: &'static str) -> Label {
+    Label { name, values: Values::Open(origin) }
+}
+
+const SECONDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const LONG_SECONDS: &[f64] =
+    &[0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
+const POWERS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+const TOKENS: &[f64] = &[64.0, 256.0, 1024.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
+const SCORES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0];
+
+const SERVICE: Label =
+    open("service", "the trace's service.name; the first 200, then other; unknown if missing");
+const AGENT: Label = open(
+    "agent",
+    "the agent that answered; the first 1000 with their service, then other; unknown if missing",
+);
+const RECEIVER: Label = closed("receiver", &["grpc", "http", "kafka", "files"]);
+const REFUSAL: Label = closed(
+    "reason",
+    &["full", "closing", "too_large", "malformed", "content_type", "encoding", "timeout", "unauthorized"],
+);
+const SINK: Label = closed("sink", &["stdout", "jsonl", "kafka", "otlp", "webhook"]);
+const QUESTION: Label =
+    open("question", "grounding, or the question's id in the configuration; a bounded number, then other");
+const PROVIDER: Label = open("provider", "the judge's name in the configuration");
+const FAULT: Label = closed("fault", &["transient", "poison", "fatal"]);
+
+/// Verdicts.
+pub const VERDICTS: Metric = counter(
+    "assayd_verdicts_total",
+    "verdicts",
+    &[
+        SERVICE,
+        AGENT,
+        closed("label", &["faithful", "hallucination", "unsure", "none"]),
+        closed("tier", &["proceed", "regenerate", "replan", "abstain", "none"]),
+    ],
+    "Verdicts that reached every sink; label and tier are none if the trace was not scored.",
+);
+/// Hallucinations.
+pub const HALLUCINATIONS: Metric = counter(
+    "assayd_hallucinations_total",
+    "verdicts",
+    &[SERVICE, AGENT],
+    "Verdicts with label hallucination; divide by assayd_scored_total for the rate.",
+);
+/// Scored traces, the denominator of the hallucination rate.
+pub const SCORED: Metric = counter(
+    "assayd_scored_total",
+    "verdicts",
+    &[SERVICE, AGENT],
+    "Verdicts with outcome scored, whatever their label.",
+);
+/// Claims by standing.
+pub const CLAIMS: Metric = counter(
+    "assayd_claims_total",
+    "claims",
+    &[SERVICE, closed("standing", &["grounded", "ungrounded", "contradicted", "complementary", "none"])],
+    "Claims of scored answers by their standing against the evidence; none if nobody could say.",
+);
+/// GSAR scores.
+pub const SCORE: Metric =
+    histogram("assayd_score_ratio", "ratio", SCORES, &[SERVICE], "Grounding scores S of scored answers.");
+/// Answers by who gave them.
+pub const CASCADE_ANSWERS: Metric = counter(
+    "assayd_cascade_answers_total",
+    "answers",
+    &[QUESTION, closed("by", &["local", "judge", "nobody"])],
+    "Answers to typed questions by who gave them.",
+);
+/// Questions sent to the judge.
+pub const CASCADE_ESCALATIONS: Metric = counter(
+    "assayd_cascade_escalations_total",
+    "questions",
+    &[QUESTION],
+    "Questions that were sent to the judge, answered or not.",
+);
+/// Traces by how they ended.
+pub const TRACE_OUTCOMES: Metric = counter(
+    "assayd_trace_outcomes_total",
+    "traces",
+    &[
+        closed("outcome", &["scored", "skipped", "failed"]),
+        open(
+            "reason",
+            "none if scored; the first word of the verdict's reason; a bounded number, then other",
+        ),
+    ],
+    "Admitted traces by how they ended; every admitted trace ends in exactly one outcome per revision.",
+);
+/// From completion to the durable verdict.
+pub const VERDICT_LATENCY: Metric = histogram(
+    "assayd_verdict_latency_seconds",
+    "seconds",
+    LONG_SECONDS,
+    &[],
+    "From the moment a trace was taken as complete until its verdict was safe in every sink.",
+);
+/// The oldest trace without a verdict.
+pub const OLDEST_PENDING: Metric = gauge(
+    "assayd_oldest_pending_seconds",
+    "seconds",
+    &[],
+    "Age since completion of the oldest trace that has no verdict yet; 0 if there is none.",
+);
+/// Traces being evaluated.
+pub const ASSAY_IN_FLIGHT: Metric =
+    gauge("assayd_assay_in_flight_traces", "traces", &[], "Complete traces that are being evaluated now.");
+
+/// Requests received.
+pub const RECEIVE_REQUESTS: Metric = counter(
+    "assayd_receive_requests_total",
+    "requests",
+    &[RECEIVER, closed("signal", &["traces", "logs"])],
+    "Requests or messages that were admitted, in whole or in part.",
+);
+/// Spans received.
+pub const RECEIVE_SPANS: Metric =
+    counter("assayd_receive_spans_total", "spans", &[RECEIVER], "Spans that were admitted.");
+/// Log records received.
+pub const RECEIVE_LOGS: Metric = counter(
+    "assayd_receive_log_records_total",
+    "records",
+    &[RECEIVER],
+    "Log records of traces that were admitted.",
+);
+/// Bytes received.
+pub const RECEIVE_BYTES: Metric = counter(
+    "assayd_receive_bytes_total",
+    "bytes",
+    &[RECEIVER],
+    "Bytes of requests or messages, after decompression.",
+);
+/// Requests refused.
+pub const RECEIVE_REFUSED: Metric = counter(
+    "assayd_receive_refused_total",
+    "requests",
+    &[RECEIVER, REFUSAL],
+    "Requests that were refused as a whole; full and closing ask the sender to come back.",
+);
+/// Spans and records refused out of admitted requests.
+pub const RECEIVE_REJECTED: Metric = counter(
+    "assayd_receive_rejected_items_total",
+    "items",
+    &[
+        RECEIVER,
+        open(
+            "reason",
+            "why the span or record is unusable, a word of the receiver; a bounded number, then other",
+        ),
+    ],
+    "Spans and log records that were left out of an admitted request and reported as partial success.",
+);
+/// Ids in base64.
+pub const RECEIVE_BASE64_IDS: Metric = counter(
+    "assayd_receive_base64_ids_total",
+    "ids",
+    &[RECEIVER],
+    "Trace and span ids in OTLP/JSON that were base64 and not hexadecimal as the specification demands.",
+);
+/// How late spans arrive.
+pub const RECEIVE_LATENESS: Metric = histogram(
+    "assayd_receive_lateness_seconds",
+    "seconds",
+    LONG_SECONDS,
+    &[RECEIVER],
+    "From a span's end by the sender's clock until its arrival, one sample per request: its latest-ended span.",
+);
+/// Bytes held.
+pub const RECEIVE_HELD_BYTES: Metric = gauge(
+    "assayd_receive_held_bytes",
+    "bytes",
+    &[],
+    "Bytes of admitted spans that have no verdict yet; the door closes at receive.max_bytes.",
+);
+/// Messages set aside.
+pub const RECEIVE_DEAD_LETTERS: Metric = counter(
+    "assayd_receive_dead_letters_total",
+    "messages",
+    &[RECEIVER],
+    "Messages that could not be decoded and were set aside.",
+);
+/// Open traces.
+pub const ASSEMBLE_LIVE_TRACES: Metric =
+    gauge("assayd_assemble_live_traces", "traces", &[], "Traces that are still open.");
+/// Bytes of open traces.
+pub const ASSEMBLE_LIVE_BYTES: Metric =
+    gauge("assayd_assemble_live_bytes", "bytes", &[], "Bytes of the spans of open traces.");
+/// Traces closed.
+pub const ASSEMBLE_CLOSED: Metric = counter(
+    "assayd_assemble_closed_total",
+    "traces",
+    &[closed("reason", &["root", "idle", "age", "evict", "end", "shutdown"])],
+    "Traces that were taken as complete, by the reason; evict means that the store was full.",
+);
+/// Late spans.
+pub const ASSEMBLE_LATE_SPANS: Metric = counter(
+    "assayd_assemble_late_spans_total",
+    "spans",
+    &[closed("action", &["revised", "ignored"])],
+    "Spans that arrived after their trace was closed, by what was done: the trace was opened again, or not.",
+);
+/// Spans dropped.
+pub const ASSEMBLE_DROPPED_SPANS: Metric = counter(
+    "assayd_assemble_dropped_spans_total",
+    "spans",
+    &[closed("reason", &["duplicate", "limit"])],
+    "Spans that were left out of their trace: sent twice, or beyond the limit of spans or bytes per trace.",
+);
+/// Conversion warnings.
+pub const CONVERT_WARNINGS: Metric = counter(
+    "assayd_convert_warnings_total",
+    "warnings",
+    &[],
+    "Things in traces that could not be read; the story names them.",
+);
+/// Conversion time.
+pub const CONVERT_SECONDS: Metric =
+    histogram("assayd_convert_seconds", "seconds", SECONDS, &[], "Time to turn a trace into a story.");
+/// Cut evidence.
+pub const ASK_EVIDENCE_CUT: Metric = counter(
+    "assayd_ask_evidence_cut_total",
+    "questions",
+    &[],
+    "Questions whose evidence was too long for the model, so that its most relevant parts were chosen.",
+);
+
+/// Queue of the decision model.
+pub const DECIDE_QUEUE: Metric =
+    gauge("assayd_decide_queue_inquiries", "inquiries", &[], "Inquiries that wait for the decision model.");
+/// Waiting time.
+pub const DECIDE_WAIT: Metric = histogram(
+    "assayd_decide_wait_seconds",
+    "seconds",
+    SECONDS,
+    &[],
+    "How long an inquiry waited for the decision model.",
+);
+/// Batch sizes.
+pub const DECIDE_BATCH_ROWS: Metric =
+    histogram("assayd_decide_batch_rows", "rows", POWERS, &[], "Questions that shared a forward pass.");
+/// Batch tokens.
+pub const DECIDE_BATCH_TOKENS: Metric =
+    histogram("assayd_decide_batch_tokens", "tokens", TOKENS, &[], "Tokens of a forward pass, with padding.");
+/// Batch time.
+pub const DECIDE_BATCH_SECONDS: Metric =
+    histogram("assayd_decide_batch_seconds", "seconds", SECONDS, &[], "Time of a forward pass.");
+/// Tokens read.
+pub const DECIDE_TOKENS: Metric = counter(
+    "assayd_decide_tokens_total",
+    "tokens",
+    &[],
+    "Tokens that the decision model read, without padding.",
+);
+/// Failures.
+pub const DECIDE_FAILURES: Metric = counter(
+    "assayd_decide_failures_total",
+    "batches",
+    &[FAULT],
+    "Batches that the decision model failed on.",
+);
+
+/// Judge requests.
+pub const JUDGE_REQUESTS: Metric = counter(
+    "assayd_judge_requests_total",
+    "requests",
+    &[
+        PROVIDER,
+        closed(
+            "result",
+            &[
+                "ok",
+                "invalid",
+                "refused",
+                "rate_limited",
+                "timeout",
+                "unavailable",
+                "budget",
+                "deadline",
+                "error",
+            ],
+        ),
+    ],
+    "Requests to the judge by result, each attempt counted; budget and deadline were not sent.",
+);
+/// Judge time.
+pub const JUDGE_SECONDS: Metric = histogram(
+    "assayd_judge_seconds",
+    "seconds",
+    LONG_SECONDS,
+    &[PROVIDER],
+    "Time of a request to the judge.",
+);
+/// Judge tokens.
+pub const JUDGE_TOKENS: Metric = counter(
+    "assayd_judge_tokens_total",
+    "tokens",
+    &[PROVIDER, closed("direction", &["input", "output"])],
+    "Tokens to and from the judge, over all attempts.",
+);
+/// Judge cost.
+pub const JUDGE_COST: Metric = Metric {
+    name: "assayd_judge_cost_usd_total",
+    kind: Kind::Sum,
+    unit: "usd",
+    labels: &[],
+    help: "What the judge cost by the price table in the configuration, over all attempts.",
+};
+
+/// Writes to sinks.
+pub const EMIT_WRITES: Metric = counter(
+    "assayd_emit_writes_total",
+    "verdicts",
+    &[SINK, closed("result", &["ok", "retried", "poison", "fatal", "abandoned"])],
+    "Attempts to write a verdict: ok is durable, retried will be tried again, poison was refused for good, abandoned was \
+     cut short by the shutdown.",
+);
+/// Time of a write.
+pub const EMIT_WRITE_SECONDS: Metric = histogram(
+    "assayd_emit_write_seconds",
+    "seconds",
+    SECONDS,
+    &[SINK],
+    "Until a verdict was durable in the sink, retries included.",
+);
+/// Verdicts cut for a sink.
+pub const EMIT_TRIMMED: Metric = counter(
+    "assayd_emit_trimmed_total",
+    "verdicts",
+    &[SINK],
+    "Verdicts that were too large for the sink and lost evidence references or probabilities.",
+);
+/// Verdicts set aside.
+pub const EMIT_DEAD_LETTERS: Metric = counter(
+    "assayd_emit_dead_letters_total",
+    "verdicts",
+    &[SINK],
+    "Verdicts that the sink refuses for good, logged in short and set aside.",
+);
+/// Verdicts that wait for a sink.
+pub const EMIT_IN_FLIGHT: Metric =
+    gauge("assayd_emit_in_flight_verdicts", "verdicts", &[], "Verdicts that are being written.");
+
+/// Requests to the admin listener.
+pub const SERVE_REQUESTS: Metric = counter(
+    "assayd_serve_requests_total",
+    "requests",
+    &[
+        open("route", "the route's pattern, unmatched for others; bounded by the routes"),
+        closed("status", &["2xx", "3xx", "4xx", "5xx"]),
+    ],
+    "HTTP requests to the admin listener by route and class of status.",
+);
+/// Readers of the live feed.
+pub const SERVE_FEED_READERS: Metric =
+    gauge("assayd_serve_feed_readers", "readers", &[], "Readers of the live verdict feed.");
+/// Verdicts lost by slow readers.
+pub const SERVE_FEED_MISSED: Metric = counter(
+    "assayd_serve_feed_missed_total",
+    "verdicts",
+    &[],
+    "Verdicts that readers of the live feed missed because they were slow; each reader is told.",
+);
+
+/// The build.
+pub const BUILD: Metric = gauge(
+    "assayd_build_info",
+    "info",
+    &[open("version", "assayd's version"), open("features", "the features it was built with")],
+    "Always 1; the labels say what runs.",
+);
+/// The start.
+pub const START: Metric = gauge(
+    "assayd_process_start_time_seconds",
+    "seconds",
+    &[],
+    "When the process started, since the Unix epoch.",
+);
+/// Memory.
+pub const RESIDENT: Metric =
+    gauge("assayd_process_resident_bytes", "bytes", &[], "Memory of the process that is in RAM.");
+/// Readiness.
+pub const READY: Metric =
+    gauge("assayd_process_ready", "state", &[], "1 while spans are admitted, 0 while starting or stopping.");
+
+/// All metrics, in the order of the flow.
+pub static ALL: &[Metric] = &[
+    VERDICTS,
+    HALLUCINATIONS,
+    SCORED,
+    CLAIMS,
+    SCORE,
+    CASCADE_ANSWERS,
+    CASCADE_ESCALATIONS,
+    TRACE_OUTCOMES,
+    VERDICT_LATENCY,
+    OLDEST_PENDING,
+    ASSAY_IN_FLIGHT,
+    RECEIVE_REQUESTS,
+    RECEIVE_SPANS,
+    RECEIVE_LOGS,
+    RECEIVE_BYTES,
+    RECEIVE_REFUSED,
+    RECEIVE_REJECTED,
+    RECEIVE_BASE64_IDS,
+    RECEIVE_LATENESS,
+    RECEIVE_HELD_BYTES,
+    RECEIVE_DEAD_LETTERS,
+    ASSEMBLE_LIVE_TRACES,
+    ASSEMBLE_LIVE_BYTES,
+    ASSEMBLE_CLOSED,
+    ASSEMBLE_LATE_SPANS,
+    ASSEMBLE_DROPPED_SPANS,
+    CONVERT_WARNINGS,
+    CONVERT_SECONDS,
+    ASK_EVIDENCE_CUT,
+    DECIDE_QUEUE,
+    DECIDE_WAIT,
+    DECIDE_BATCH_ROWS,
+    DECIDE_BATCH_TOKENS,
+    DECIDE_BATCH_SECONDS,
+    DECIDE_TOKENS,
+    DECIDE_FAILURES,
+    JUDGE_REQUESTS,
+    JUDGE_SECONDS,
+    JUDGE_TOKENS,
+    JUDGE_COST,
+    EMIT_WRITES,
+    EMIT_WRITE_SECONDS,
+    EMIT_TRIMMED,
+    EMIT_DEAD_LETTERS,
+    EMIT_IN_FLIGHT,
+    SERVE_REQUESTS,
+    SERVE_FEED_READERS,
+    SERVE_FEED_MISSED,
+    BUILD,
+    START,
+    RESIDENT,
+    READY,
+];
+
+/// What `rendered` (Prometheus text) holds against the catalogue: unknown names, labels or values of closed labels.
+/// For tests of the whole flow.
+pub fn strays(rendered: &str) -> Vec<String> {
+    rendered
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .filter_map(|line| stray(line).map(|problem| format!("{problem}: {line}")))
+        .collect()
+}
+
+fn stray(line: &str) -> Option<String> {
+    let name_end = line.find(['{', ' ']).unwrap_or(line.len());
+    let series = &line[..name_end];
+    let Some(metric) = ALL.iter().find(|metric| {
+        metric.name == series
+            || matches!(metric.kind, Kind::Histogram { .. })
+                && ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .any(|part| series.strip_suffix(part) == Some(metric.name))
+    }) else {
+        return Some("no such metric".to_owned());
+    };
+    let labels = line[name_end..].strip_prefix('{').and_then(|rest| rest.rsplit_once("} ")).map(|(l, _)| l);
+    let mut names = Vec::new();
+    for (name, value) in labels.map(pairs).unwrap_or_default() {
+        if name == "le" {
+            continue;
+        }
+        let Some(label) = metric.labels.iter().find(|label| label.name == name) else {
+            return Some(format!("no such label {name}"));
+        };
+        if let Values::Closed(values) = label.values
+            && !values.contains(&value.as_str())
+        {
+            return Some(format!("no such value of {name}"));
+        }
+        names.push(name);
+    }
+    (names.len() != metric.labels.len()).then(|| "labels are missing".to_owned())
+}
+
+/// The pairs between the braces of a Prometheus line.
+fn pairs(labels: &str) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    let mut rest = labels;
+    while let Some((name, after)) = rest.split_once("=\"") {
+        let mut value = String::new();
+        let mut escaped = false;
+        let mut length = after.len();
+        for (at, c) in after.char_indices() {
+            match c {
+                '\\' if !escaped => escaped = true,
+                '"' if !escaped => {
+                    length = at + 1;
+                    break;
+                }
+                _ => {
+                    value.push(c);
+                    escaped = false;
+                }
+            }
+        }
+        pairs.push((name.trim_start_matches(',').to_owned(), value));
+        rest = &after[length..];
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_follow_the_grammar_and_are_unique() {
+        let mut names = HashSet::new();
+        for metric in ALL {
+            assert!(names.insert(metric.name), "{} is there twice", metric.name);
+            assert!(metric.name.starts_with("assayd_"), "{}", metric.name);
+            let counts = metric.kind.as_str() == "counter";
+            assert_eq!(metric.name.ends_with("_total"), counts, "{}: _total is for counters", metric.name);
+            if ["seconds", "bytes"].contains(&metric.unit) {
+                let bare = metric.name.trim_end_matches("_total");
+                assert!(bare.ends_with(metric.unit), "{} does not name its unit", metric.name);
+            }
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+            if let Kind::Histogram { buckets } = metric.kind {
+                assert!(buckets.is_sorted() && !buckets.is_empty(), "{}", metric.name);
+            }
+        }
+    }
+
+    #[test]
+    fn strays_are_found() {
+        let text = "# HELP x y\nassayd_made_up_total 1\n\
+                    assayd_receive_spans_total{receiver=\"grpc\"} 4\n\
+                    assayd_receive_spans_total{receiver=\"pigeon\"} 4\n\
+                    assayd_receive_spans_total 4\n\
+                    assayd_decide_batch_rows_bucket{le=\"8\"} 4\n\
+                    assayd_scored_total{service=\"a\\\"} b\",agent=\"x=\\\"y\"} 1\n";
+        let problems = strays(text);
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(problems[0].starts_with("no such metric"));
+        assert!(problems[1].starts_with("no such value of receiver"));
+        assert!(problems[2].starts_with("labels are missing"));
+    }
+}
