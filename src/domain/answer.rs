@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::{Kind, Usage};
 
 /// Why nobody answered a question. A recorded state, never a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +101,28 @@ pub struct Response {
     pub reasoning: Option<String>,
     /// Whether the question was sent to the judge (answered or not).
     pub escalated: bool,
+}
+
+/// What the cascade says to all questions about one story.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answers {
+    /// One per question, in order of the questions; those that nobody was asked come last.
+    pub responses: Vec<Response>,
+    /// What the answers cost.
+    pub usage: Usage,
+    /// The judge's model, if it was asked.
+    pub judge: Option<String>,
+    /// Why the judge did not answer all that it was asked.
+    pub judge_error: Option<String>,
+    /// Whether anything could not be answered as planned.
+    pub degraded: bool,
+}
+
+impl Answers {
+    /// The response to the question with this id.
+    pub fn response(&self, id: &str) -> Option<&Response> {
+        self.responses.iter().find(|response| response.id == id)
+    }
 }
 
 #[cfg(test)]

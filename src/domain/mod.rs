@@ -11,10 +11,10 @@ mod units;
 mod value;
 mod verdict;
 
-pub use answer::{AnswerBy, Decision, Nobody, Response};
+pub use answer::{AnswerBy, Answers, Decision, Nobody, Response};
 pub use claim::{Claim, EvidenceRef, EvidenceType, Partition, Standing};
 pub use id::{IdError, SpanId, TraceId};
-pub use question::{Inquiry, Json, Kind, Question, Subject};
+pub use question::{Inquiry, Json, Kind, Question, Questions, Subject};
 pub use span::{Closed, Event, Link, LogRecord, Resource, Scope, Span, SpanKind, Status, Trace};
 pub use story::{Skip, Step, StepKind, Story};
 pub use time::Time;

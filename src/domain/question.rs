@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Claim, Nobody};
+
 /// Any JSON value. Objects keep the order of their keys.
 pub type Json = serde_json::Value;
 
@@ -90,4 +92,29 @@ pub struct Inquiry {
     pub state: Arc<Json>,
     /// The questions, each id once.
     pub questions: Vec<Question>,
+}
+
+/// What is asked about one story: its claims, and the questions that come of them and of the plan.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Questions {
+    /// The answer's claims, in its order. The question of claim `n` has the id [`Questions::claim_id`]`(n)`.
+    pub claims: Vec<Claim>,
+    /// States and the questions about them; question ids are unique over all of them.
+    pub inquiries: Vec<Inquiry>,
+    /// Questions that nobody can be asked, and why.
+    pub unasked: Vec<(String, Nobody)>,
+    /// What was cut from claims or evidence, in words.
+    pub truncated: Vec<String>,
+}
+
+impl Questions {
+    /// The id of the question about the claim at this position.
+    pub fn claim_id(claim: usize) -> String {
+        format!("claim:{claim}")
+    }
+
+    /// The name under which metrics count a question: one for all claims, else the question's own id.
+    pub fn label(id: &str) -> &str {
+        if id.starts_with("claim:") { "claim" } else { id }
+    }
 }
