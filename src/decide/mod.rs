@@ -1,18 +1,75 @@
 //! The decision model: answers typed questions about a state, with calibrated probabilities, locally or over HTTP.
+//! Callers hold a [`Desk`]; behind it one thread owns queue, batcher and model ([`Decider`]), or a client asks a remote one.
+
+mod batch;
+mod config;
+mod desk;
+mod error;
+mod info;
+mod models;
+mod scripted;
+mod start;
+mod worker;
+
+use std::sync::Arc;
+
+pub use batch::{Layout, Size};
+pub use config::{Config, ModelName};
+pub use desk::{Backend, Desk, Health};
+pub use error::{DecideError, LoadError};
+pub use info::{Calibration, Capabilities, ModelInfo};
+pub use scripted::Scripted;
+pub use start::{start, start_with};
 
 use crate::domain::{Decision, Inquiry, Nobody};
 
-/// Answers a batch of inquiries. Lives on the inference thread; needs no `Sync`.
-pub trait Decider: Send {
-    /// One reply per inquiry, in order. `Err` is a failure of the model itself, not of one inquiry.
-    fn decide(&mut self, batch: &Batch) -> Result<Vec<Reply>, DecideError>;
+/// A local decision model. Lives on the inference thread, which owns it: needs no `Sync`.
+pub trait Decider: Send + 'static {
+    /// An inquiry made ready for the model (token ids and the like).
+    type Work: Send + 'static;
+
+    /// Who it is and what it can do; read once, at start.
+    fn info(&self) -> ModelInfo;
+
+    /// What makes work of inquiries, on the callers' threads.
+    fn encoder(&self) -> Arc<dyn Encoder<Self::Work>>;
+
+    /// How the forward pass lays out what shares it: decides how the batch budget is counted.
+    fn layout(&self) -> Layout;
+
+    /// One reply per piece of work, in order. `Err` is a failure of the model itself, not of one question: the worker then
+    /// tries the pieces one by one, so that one poisonous inquiry fails only its own caller.
+    fn decide(&mut self, batch: &[Self::Work]) -> Result<Vec<Reply>, DecideError>;
+
+    /// Runs the largest shapes once, so that the first caller does not pay and a lack of memory shows at start.
+    /// Also the probe after a failure: `Ok` means that the model works (again).
+    fn warm_up(&mut self) -> Result<(), DecideError>;
+
+    /// Called after a panic in [`Decider::decide`]: forget whatever may be half made (caches).
+    fn recover(&mut self) {}
 }
 
-/// Inquiries of different callers that share a forward pass.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Batch {
-    /// The inquiries.
-    pub inquiries: Vec<Inquiry>,
+/// Makes work of inquiries: tokenization, selection of evidence. Pure computing; runs for many callers at once.
+pub trait Encoder<W>: Send + Sync {
+    /// The work, or the reply at once where the model has nothing to read.
+    fn encode(&self, inquiry: Inquiry) -> Result<Encoded<W>, DecideError>;
+
+    /// Whether [`Encoder::encode`] takes less than half a millisecond for this inquiry, so that it may run on an async thread.
+    fn is_quick(&self, inquiry: &Inquiry) -> bool;
+}
+
+/// What became of an inquiry on the caller's side.
+#[derive(Debug)]
+pub enum Encoded<W> {
+    /// It goes to the model.
+    Work {
+        /// For [`Decider::decide`].
+        work: W,
+        /// What it costs there.
+        size: Size,
+    },
+    /// Nothing for the model to do: unsupported questions, no evidence.
+    Done(Reply),
 }
 
 /// The answers to one inquiry.
@@ -22,8 +79,6 @@ pub struct Reply {
     pub decisions: Vec<Result<Decision, Nobody>>,
     /// Tokens that the model read for the whole inquiry (shared state counted once).
     pub input_tokens: u64,
+    /// Whether some question was answered from a part of the state only, because all of it is too long for the model.
+    pub truncated: bool,
 }
-
-/// Why a decision model failed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum DecideError {}

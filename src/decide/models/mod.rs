@@ -1,0 +1,1 @@
+//! The local decision models; each is known by the room only as a `Decider`.

