@@ -1,1 +1,0 @@
-//! OTLP protobuf and JSON to domain spans.

@@ -1,0 +1,16 @@
+//! OTLP protobuf and JSON to domain spans and log records.
+//!
+//! One bad span does not spoil its request: it is set aside with a reason, the others go on. A body that cannot be read at
+//! all is a [`DecodeError`]. Nesting is bounded by the decoders (100 messages in protobuf, 128 levels in JSON), and so is
+//! every recursion here. Attribute values keep their types; strings move and are not copied again.
+
+mod decoded;
+mod json;
+mod lenient;
+mod protobuf;
+
+pub use decoded::{DecodeError, Decoded, Encoding, Reject, Rejects, Signal, decode, decode_any};
+pub use protobuf::{from_logs, from_traces};
+
+#[cfg(test)]
+mod tests;
