@@ -12,6 +12,8 @@ pub enum Nobody {
     Unsupported,
     /// The decision model failed; the text says how.
     Failed(String),
+    /// The question cannot be put to the decision model as it is; the text says why.
+    Refused(String),
     /// There is no evidence to answer from.
     NoEvidence,
 }
@@ -22,6 +24,7 @@ impl Nobody {
         match self {
             Nobody::Unsupported => "unsupported",
             Nobody::Failed(_) => "failed",
+            Nobody::Refused(_) => "refused",
             Nobody::NoEvidence => "no_evidence",
         }
     }
