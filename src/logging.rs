@@ -1,1 +1,128 @@
-//! Logs, as text or JSON, on standard error.
+//! Logs, as text or JSON, on standard error. Results go to standard output, so the two never mix.
+
+use std::io::IsTerminal;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// The environment variable that goes before `log.level`.
+pub const VARIABLE: &str = "ASSAYD_LOG";
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Lines for people; in colour on a terminal.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// `error`, `warn`, `info`, `debug`, `trace` or `off`; also per room, as in `info,assayd::emit=debug`. The environment
+    /// variable `ASSAYD_LOG` goes before it.
+    pub level: String,
+    /// `text`, or `json` for one object per line.
+    pub format: Format,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: Format::Text }
+    }
+}
+
+impl Config {
+    /// Adds what is wrong with this section.
+    pub fn check(&self, problems: &mut Vec<String>) {
+        if let Err(error) = filter("log.level", &self.level) {
+            problems.push(error.to_string());
+        }
+    }
+}
+
+/// Why logging could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter cannot be read.
+    #[error("{place} ({text:?}) is not a log filter such as info or info,assayd::emit=debug: {source}")]
+    Filter {
+        /// `log.level` or the environment variable.
+        place: &'static str,
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// This process already logs elsewhere.
+    #[error("this process already has a logger")]
+    AlreadyInstalled,
+}
+
+/// Starts logging for this process. `variable` is the value of [`VARIABLE`], if it is set.
+pub fn init(config: &Config, variable: Option<&str>) -> Result<(), LogError> {
+    let chosen = match variable.map(str::trim).filter(|text| !text.is_empty()) {
+        Some(text) => filter(VARIABLE, text)?,
+        None => filter("log.level", &config.level)?,
+    };
+    let base = tracing_subscriber::fmt()
+        .with_env_filter(chosen)
+        .with_timer(SystemTime)
+        .with_writer(std::io::stderr)
+        .with_ansi(config.format == Format::Text && std::io::stderr().is_terminal());
+    let installed = match config.format {
+        Format::Text => base.finish().try_init(),
+        Format::Json => base.json().flatten_event(true).with_current_span(false).finish().try_init(),
+    };
+    installed.map_err(|_| LogError::AlreadyInstalled)
+}
+
+fn filter(place: &'static str, text: &str) -> Result<EnvFilter, LogError> {
+    EnvFilter::builder().parse(text).map_err(|source| LogError::Filter {
+        place,
+        text: text.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(level: &str) -> Vec<String> {
+        let mut problems = Vec::new();
+        Config { level: level.to_owned(), ..Config::default() }.check(&mut problems);
+        problems
+    }
+
+    #[test]
+    fn a_wrong_level_is_told_with_its_place_and_an_example() {
+        let problems = problems("assayd=loud");
+        assert_eq!(problems.len(), 1);
+        assert!(
+            problems[0].starts_with("log.level (\"assayd=loud\") is not a log filter"),
+            "{}",
+            problems[0]
+        );
+    }
+
+    #[test]
+    fn levels_per_room_are_accepted() {
+        assert_eq!(problems("info,assayd::emit=debug"), Vec::<String>::new());
+        assert_eq!(problems("off"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_environment_goes_before_the_configuration() {
+        let config = Config { level: "info".to_owned(), format: Format::Json };
+        let error = init(&config, Some("assayd=loud")).unwrap_err();
+        assert!(error.to_string().starts_with("ASSAYD_LOG"), "{error}");
+    }
+}
