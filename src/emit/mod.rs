@@ -1,5 +1,9 @@
 //! Where verdicts go: standard output, JSON lines, Kafka.
 
+pub mod proto;
+#[cfg(test)]
+pub(crate) mod sample;
+
 use futures::future::BoxFuture;
 
 use crate::domain::Verdict;

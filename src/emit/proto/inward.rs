@@ -1,0 +1,197 @@
+//! From the schema's words to the house's.
+
+use super::{
+    Claim, Closed, Evidence, EvidenceType, Grounding, Label, Outcome, ProtoError, Range, Standing,
+    TaskAnswer, Tier, Verdict,
+};
+use crate::domain;
+use crate::domain::{SpanId, Time, TraceId};
+
+impl TryFrom<Verdict> for domain::Verdict {
+    type Error = ProtoError;
+
+    fn try_from(verdict: Verdict) -> Result<Self, ProtoError> {
+        let (outcome, label, closed) = (verdict.outcome(), verdict.label(), verdict.closed());
+        known::<Label>("label", verdict.label)?;
+        known::<Closed>("closed", verdict.closed)?;
+        let provenance = verdict.provenance.unwrap_or_default();
+        let usage = verdict.usage.unwrap_or_default();
+        let times = verdict.times.unwrap_or_default();
+        Ok(Self {
+            schema: verdict.schema,
+            verdict_id: verdict.verdict_id,
+            revision: verdict.revision,
+            trace_id: verdict.trace_id.as_deref().map(|bytes| trace_id("trace_id", bytes)).transpose()?,
+            session_id: verdict.session_id,
+            span_ids: verdict
+                .span_ids
+                .iter()
+                .map(|bytes| span_id("span_ids", bytes))
+                .collect::<Result<_, _>>()?,
+            service: verdict.service,
+            agent: verdict.agent,
+            model: verdict.model,
+            outcome: match outcome {
+                Outcome::Scored => domain::Outcome::Scored,
+                Outcome::Skipped => domain::Outcome::Skipped,
+                Outcome::Failed => domain::Outcome::Failed,
+                Outcome::Unspecified => return Err(unknown("outcome", verdict.outcome)),
+            },
+            reason: verdict.reason,
+            label: match label {
+                Label::Faithful => Some(domain::Label::Faithful),
+                Label::Hallucination => Some(domain::Label::Hallucination),
+                Label::Unsure => Some(domain::Label::Unsure),
+                Label::Unspecified => None,
+            },
+            hallucination_probability: verdict.hallucination_probability,
+            grounding: verdict.grounding.map(domain::Grounding::try_from).transpose()?,
+            answers: verdict.answers.into_iter().map(|(id, answer)| (id, answer.into())).collect(),
+            closed: match closed {
+                Closed::Root => Some(domain::Closed::Root),
+                Closed::Idle => Some(domain::Closed::Idle),
+                Closed::Age => Some(domain::Closed::Age),
+                Closed::Evict => Some(domain::Closed::Evict),
+                Closed::End => Some(domain::Closed::End),
+                Closed::Shutdown => Some(domain::Closed::Shutdown),
+                Closed::Unspecified => None,
+            },
+            truncated: verdict.truncated,
+            degraded: verdict.degraded,
+            judge_error: verdict.judge_error,
+            provenance: domain::Provenance {
+                decider: provenance.decider,
+                judge: provenance.judge,
+                plan: provenance.plan,
+                thresholds: provenance.thresholds,
+                version: provenance.version,
+            },
+            usage: domain::Usage {
+                decider_tokens: usage.decider_tokens,
+                judge_input_tokens: usage.judge_input_tokens,
+                judge_output_tokens: usage.judge_output_tokens,
+                judge_cost_usd: usage.judge_cost_usd,
+            },
+            times: domain::Times {
+                first_span: times.first_span.map(Time),
+                closed: times.closed.map(Time),
+                emitted: Time(times.emitted),
+            },
+        })
+    }
+}
+
+impl TryFrom<Grounding> for domain::Grounding {
+    type Error = ProtoError;
+
+    fn try_from(grounding: Grounding) -> Result<Self, ProtoError> {
+        let counts = grounding.counts.unwrap_or_default();
+        Ok(Self {
+            score: grounding.score,
+            tier: match grounding.tier() {
+                Tier::Proceed => domain::Tier::Proceed,
+                Tier::Regenerate => domain::Tier::Regenerate,
+                Tier::Replan => domain::Tier::Replan,
+                Tier::Abstain => domain::Tier::Abstain,
+                Tier::Unspecified => return Err(unknown("tier", grounding.tier)),
+            },
+            degraded: grounding.degraded,
+            counts: domain::Counts {
+                grounded: counts.grounded,
+                ungrounded: counts.ungrounded,
+                contradicted: counts.contradicted,
+                complementary: counts.complementary,
+            },
+            claims: grounding
+                .claims
+                .into_iter()
+                .map(domain::AssayedClaim::try_from)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl TryFrom<Claim> for domain::AssayedClaim {
+    type Error = ProtoError;
+
+    fn try_from(claim: Claim) -> Result<Self, ProtoError> {
+        known::<Standing>("standing", claim.standing)?;
+        let standing = match claim.standing() {
+            Standing::Grounded => Some(domain::Standing::Grounded),
+            Standing::Ungrounded => Some(domain::Standing::Ungrounded),
+            Standing::Contradicted => Some(domain::Standing::Contradicted),
+            Standing::Complementary => Some(domain::Standing::Complementary),
+            Standing::Unspecified => None,
+        };
+        let evidence_type = match claim.evidence_type() {
+            EvidenceType::ToolMatch => domain::EvidenceType::ToolMatch,
+            EvidenceType::SpecificData => domain::EvidenceType::SpecificData,
+            EvidenceType::SignalMatch => domain::EvidenceType::SignalMatch,
+            EvidenceType::ComplementaryFinding => domain::EvidenceType::ComplementaryFinding,
+            EvidenceType::Synthesis => domain::EvidenceType::Synthesis,
+            EvidenceType::NegEvidence => domain::EvidenceType::NegEvidence,
+            EvidenceType::Inference => domain::EvidenceType::Inference,
+            EvidenceType::Domain => domain::EvidenceType::Domain,
+            EvidenceType::Unknown => domain::EvidenceType::Unknown,
+            EvidenceType::Unspecified => return Err(unknown("evidence_type", claim.evidence_type)),
+        };
+        Ok(Self {
+            text: claim.text,
+            range: range(claim.range),
+            standing,
+            evidence_type,
+            weight: claim.weight,
+            probabilities: claim.probabilities,
+            confidence: claim.confidence,
+            by: claim.by,
+            evidence: claim.evidence.into_iter().map(evidence_ref).collect::<Result<_, _>>()?,
+            reasoning: claim.reasoning,
+        })
+    }
+}
+
+impl From<TaskAnswer> for domain::TaskAnswer {
+    fn from(answer: TaskAnswer) -> Self {
+        Self {
+            kind: answer.r#type,
+            label: answer.label,
+            probabilities: answer.probabilities,
+            confidence: answer.confidence,
+            by: answer.by,
+            escalated: answer.escalated,
+            reasoning: answer.reasoning,
+        }
+    }
+}
+
+fn range(range: Option<Range>) -> [usize; 2] {
+    let Range { from, to } = range.unwrap_or_default();
+    [from, to].map(|position| usize::try_from(position).unwrap_or(usize::MAX))
+}
+
+fn evidence_ref(evidence: Evidence) -> Result<domain::EvidenceRef, ProtoError> {
+    Ok(domain::EvidenceRef {
+        step: usize::try_from(evidence.step).unwrap_or(usize::MAX),
+        span_id: evidence.span_id.as_deref().map(|bytes| span_id("evidence.span_id", bytes)).transpose()?,
+        range: range(evidence.range),
+    })
+}
+
+fn trace_id(field: &'static str, bytes: &[u8]) -> Result<TraceId, ProtoError> {
+    TraceId::try_from(bytes)
+        .map_err(|error| ProtoError::Value { field, found: format!("an id that {error}") })
+}
+
+fn span_id(field: &'static str, bytes: &[u8]) -> Result<SpanId, ProtoError> {
+    SpanId::try_from(bytes).map_err(|error| ProtoError::Value { field, found: format!("an id that {error}") })
+}
+
+/// Refuses numbers of a later version; without this they would read as "unspecified".
+
+fn known<E: TryFrom<i32>>(field: &'static str, number: i32) -> Result<(), ProtoError> {
+    E::try_from(number).map(|_| ()).map_err(|_| unknown(field, number))
+}
+
+fn unknown(field: &'static str, number: i32) -> ProtoError {
+    ProtoError::Value { field, found: number.to_string() }
+}

@@ -1,0 +1,142 @@
+//! Verdicts for tests.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{
+    AssayedClaim, Closed, Counts, EvidenceRef, EvidenceType, Grounding, Label, Outcome, Provenance, Standing,
+    TaskAnswer, Tier, Time, Times, Usage, Verdict,
+};
+
+/// Every field is set, every kind of value occurs.
+pub(crate) fn full() -> Verdict {
+    Verdict {
+        schema: 1,
+        verdict_id: "b1946ac92492d234".into(),
+        revision: 2,
+        trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap()),
+        session_id: Some("session-7".into()),
+        span_ids: vec!["00f067aa0ba902b7".parse().unwrap(), "53995c3f42cd8ad8".parse().unwrap()],
+        service: Some("support-bot".into()),
+        agent: Some("refunds".into()),
+        model: Some("model-large".into()),
+        outcome: Outcome::Scored,
+        reason: None,
+        label: Some(Label::Hallucination),
+        hallucination_probability: Some(0.875),
+        grounding: Some(Grounding {
+            score: 0.625,
+            tier: Tier::Replan,
+            degraded: true,
+            counts: Counts { grounded: 1, ungrounded: 0, contradicted: 1, complementary: 0 },
+            claims: vec![
+                claim("Order 7 was shipped on 3 May.", Some(Standing::Grounded), EvidenceType::ToolMatch),
+                claim(
+                    "It arrives tomorrow. Überraschung: 日本",
+                    Some(Standing::Contradicted),
+                    EvidenceType::Inference,
+                ),
+                claim("You will like it.", None, EvidenceType::Unknown),
+            ],
+        }),
+        answers: BTreeMap::from([(
+            "toxicity".to_owned(),
+            TaskAnswer {
+                kind: "choice".into(),
+                label: Some("non-toxic".into()),
+                probabilities: BTreeMap::from([
+                    ("non-toxic".to_owned(), 0.9921875),
+                    ("toxic".to_owned(), 0.0078125),
+                ]),
+                confidence: Some(0.984375),
+                by: "local".into(),
+                escalated: true,
+                reasoning: Some("the judge timed out".into()),
+            },
+        )]),
+        closed: Some(Closed::Root),
+        truncated: vec!["evidence: 3 of 9 pieces".into()],
+        degraded: true,
+        judge_error: Some("timeout".into()),
+        provenance: Provenance {
+            decider: "assayd-starter".into(),
+            judge: Some("judge-large".into()),
+            plan: "0f343b0931126a20".into(),
+            thresholds: BTreeMap::from([("min_confidence".to_owned(), 0.9), ("proceed".to_owned(), 0.8)]),
+            version: "0.1.0".into(),
+        },
+        usage: Usage {
+            decider_tokens: 812,
+            judge_input_tokens: 1_024,
+            judge_output_tokens: 96,
+            judge_cost_usd: 0.001953125,
+        },
+        times: Times {
+            first_span: Some(Time(1_796_025_600_123_456_789)),
+            closed: Some(Time(1_796_025_602_000_000_000)),
+            emitted: Time(1_796_025_602_250_000_001),
+        },
+    }
+}
+
+/// A trace that was skipped.
+pub(crate) fn skipped() -> Verdict {
+    Verdict {
+        outcome: Outcome::Skipped,
+        reason: Some("no_answer".into()),
+        label: None,
+        hallucination_probability: None,
+        grounding: None,
+        answers: BTreeMap::new(),
+        closed: Some(Closed::Idle),
+        truncated: Vec::new(),
+        degraded: false,
+        judge_error: None,
+        usage: Usage::default(),
+        ..full()
+    }
+}
+
+/// The verdict of a check, which has no trace.
+pub(crate) fn check() -> Verdict {
+    Verdict {
+        trace_id: None,
+        session_id: None,
+        span_ids: Vec::new(),
+        service: None,
+        agent: None,
+        model: None,
+        label: Some(Label::Faithful),
+        closed: None,
+        times: Times { first_span: None, closed: None, emitted: Time(1) },
+        ..full()
+    }
+}
+
+/// A faithful verdict of another trace; equal numbers give equal verdicts.
+#[expect(dead_code, reason = "the sinks to come use it")]
+pub(crate) fn numbered(number: u64) -> Verdict {
+    Verdict {
+        verdict_id: format!("verdict-{number}"),
+        trace_id: Some(format!("{:032x}", u128::from(number) + 1).parse().unwrap()),
+        label: Some(Label::Faithful),
+        ..full()
+    }
+}
+
+fn claim(text: &str, standing: Option<Standing>, evidence_type: EvidenceType) -> AssayedClaim {
+    AssayedClaim {
+        text: text.into(),
+        range: [4, 4 + text.chars().count()],
+        standing,
+        evidence_type,
+        weight: 0.5,
+        probabilities: BTreeMap::from([("grounded".to_owned(), 0.125), ("ungrounded".to_owned(), 0.875)]),
+        confidence: standing.map(|_| 0.75),
+        by: if standing.is_some() { "judge" } else { "nobody" }.into(),
+        evidence: vec![
+            EvidenceRef { step: 3, span_id: Some("00f067aa0ba902b7".parse().unwrap()), range: [120, 188] },
+            EvidenceRef { step: 5, span_id: None, range: [0, 9] },
+        ],
+        reasoning: Some("the tool says so".into()),
+    }
+}
