@@ -205,18 +205,16 @@ impl JudgeErrorKind {
     /// The word that metrics use.
     pub fn result(&self) -> &'static str {
         match self {
-            Self::RepeatedId { .. } => "repeated_id",
-            Self::Prompt { .. } => "prompt",
+            Self::RepeatedId { .. } | Self::Prompt { .. } | Self::Status { .. } => "error",
             Self::TooLong { .. } => "too_long",
             Self::Budget { .. } => "budget",
             Self::Resting { .. } => "resting",
             Self::Deadline { .. } => "deadline",
-            Self::Unreachable { .. } => "unreachable",
+            Self::Unreachable { .. } => "unavailable",
             Self::RateLimited { .. } => "rate_limited",
             Self::Quota { .. } => "quota",
             Self::Auth { .. } => "auth",
-            Self::Status { .. } => "error",
-            Self::Declined { .. } => "declined",
+            Self::Declined { .. } => "refused",
             Self::Invalid { .. } => "invalid",
         }
     }

@@ -1,8 +1,18 @@
 //! The LLM judge: answers what the decision model is unsure of, in one call. Any endpoint that speaks `chat/completions`;
 //! a guard in front of it keeps rates, deadlines and the budget.
 
+mod attempt;
 mod config;
 mod error;
+mod guard;
+mod llm;
+mod manners;
+mod openai;
+mod prompt;
+mod reply;
+mod schema;
+mod sheet;
+mod wire;
 
 use futures::future::BoxFuture;
 
@@ -10,6 +20,7 @@ use crate::domain::{Inquiry, Usage};
 
 pub use config::{CacheConfig, Config, OpenAiConfig, Price, PromptsConfig};
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
+pub use llm::build;
 
 /// Asks a stronger model.
 pub trait Judge: Send + Sync {

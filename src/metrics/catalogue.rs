@@ -459,13 +459,19 @@ pub const JUDGE_REQUESTS: Metric = counter(
                 "rate_limited",
                 "timeout",
                 "unavailable",
-                "budget",
-                "deadline",
+                "unsupported",
+                "too_long",
+                "auth",
+                "quota",
                 "error",
+                "budget",
+                "resting",
+                "deadline",
+                "cached",
             ],
         ),
     ],
-    "Requests to the judge by result, each attempt counted; budget and deadline were not sent.",
+    "Requests to the judge by result, each attempt counted, and those that were not sent: budget, resting, deadline, cached.",
 );
 /// Judge time.
 pub const JUDGE_SECONDS: Metric = histogram(
