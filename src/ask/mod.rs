@@ -1,1 +1,19 @@
 //! Stories become claims and questions. Pure.
+
+mod blocks;
+mod claims;
+mod config;
+mod evidence;
+mod matching;
+mod questions;
+mod records;
+mod sentences;
+mod talk;
+mod units;
+mod words;
+
+pub use config::Config;
+pub use questions::{fingerprint, questions};
+
+#[cfg(test)]
+mod tests;

@@ -113,8 +113,13 @@ impl Questions {
         format!("claim:{claim}")
     }
 
+    /// Whether this is the id of a claim's question.
+    pub fn is_claim(id: &str) -> bool {
+        id.strip_prefix("claim:").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
     /// The name under which metrics count a question: one for all claims, else the question's own id.
     pub fn label(id: &str) -> &str {
-        if id.starts_with("claim:") { "claim" } else { id }
+        if Self::is_claim(id) { "grounding" } else { id }
     }
 }

@@ -1,0 +1,297 @@
+//! Puts together the record that goes out, for every way a trace can end.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::plan::digest;
+use super::{Plan, Stand, hallucination_probability, label, partition, score, tier};
+use crate::domain::{
+    AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Grounding, Nobody, Outcome, Partition, Question,
+    Questions, Response, Skip, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time, Times, Trace,
+    TraceId, Usage, Verdict,
+};
+
+/// Grows when a field of the verdict changes its meaning.
+const SCHEMA: u32 = 1;
+
+/// Where a story came from. The default is a text that was handed in, not a trace (`/v1/check`).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Origin {
+    /// The trace.
+    pub trace_id: Option<TraceId>,
+    /// How often late spans reopened it.
+    pub revision: u32,
+    /// The service that sent it.
+    pub service: Option<String>,
+    /// Why it was taken as complete.
+    pub closed: Option<Closed>,
+    /// What limits cut off before it was read.
+    pub truncated: Vec<String>,
+    /// When its earliest span began, by the sender's clock.
+    pub first_span: Option<Time>,
+    /// When it was taken as complete, by this machine's clock.
+    pub closed_at: Option<Time>,
+}
+
+impl Origin {
+    /// Of a trace.
+    pub fn of(trace: &Trace) -> Self {
+        let service = |span: &crate::domain::Span| span.resource.service().map(str::to_owned);
+        let roots = trace.spans.iter().filter(|span| span.parent_id.is_none());
+        Self {
+            trace_id: Some(trace.trace_id),
+            revision: trace.revision,
+            service: roots.chain(&trace.spans).find_map(service),
+            closed: Some(trace.closed),
+            truncated: trace.truncated.clone(),
+            first_span: trace.spans.iter().map(|span| span.start).filter(|start| start.is_known()).min(),
+            closed_at: Some(trace.closed_at),
+        }
+    }
+}
+
+/// The verdict on a story.
+///
+/// - No claim and no other question: skipped, `no_claims`. A greeting is not a faithful answer.
+/// - Claims, all without an answer because the decision model failed: failed, `decider_failed`. An error is not a score.
+/// - Else scored. The tier is `abstain` where fewer claims than `score.min_answered` were answered, none of them included
+///   (there was no evidence, or nobody who can answer); S is then over the answered ones, 0.5 if there is none.
+pub fn verdict(
+    origin: &Origin,
+    story: &Story,
+    questions: &Questions,
+    answers: &Answers,
+    plan: &Plan,
+    now: Time,
+) -> Verdict {
+    let by_id = Lookup::new(questions, answers);
+    let (claims, stands): (Vec<AssayedClaim>, Vec<Stand>) = questions
+        .claims
+        .iter()
+        .enumerate()
+        .map(|(index, claim)| assayed(claim, by_id.response(&Questions::claim_id(index)), &by_id, plan))
+        .unzip();
+    let others = task_answers(&by_id, answers);
+
+    let mut verdict = bare(origin, plan, now);
+    verdict.session_id = story.session_id.clone();
+    verdict.span_ids = span_ids(story);
+    verdict.service = story.service.clone().or(verdict.service);
+    verdict.agent = answering_agent(story);
+    verdict.model = story.model.clone();
+    add_new(&mut verdict.truncated, &story.truncated);
+    add_new(&mut verdict.truncated, &questions.truncated);
+    verdict.judge_error = answers.judge_error.clone();
+    verdict.provenance = plan.provenance(answers.judge.clone());
+    verdict.usage = answers.usage;
+    verdict.answers = others;
+    if origin.trace_id.is_none() {
+        let told = serde_json::to_string(story).unwrap_or_default();
+        verdict.verdict_id = digest(&["text", &told, &plan.hash]);
+    }
+
+    let unanswered = stands.iter().filter(|stand| stand.standing.is_none()).count();
+    verdict.degraded = answers.degraded || answers.judge_error.is_some() || unanswered > 0;
+    let failed =
+        answers.responses.iter().any(|response| matches!(response.by, AnswerBy::Nobody(Nobody::Failed(_))));
+    if unanswered == claims.len() && verdict.answers.values().all(|answer| answer.label.is_none()) {
+        if failed {
+            verdict.outcome = Outcome::Failed;
+            verdict.reason = Some("decider_failed".to_owned());
+            return verdict;
+        }
+        if claims.is_empty() {
+            verdict.outcome = Outcome::Skipped;
+            verdict.reason = Some("no_claims".to_owned());
+            return verdict;
+        }
+    }
+
+    verdict.outcome = Outcome::Scored;
+    verdict.label = Some(label(&stands, &plan.score.label));
+    verdict.hallucination_probability = hallucination_probability(&stands);
+    verdict.grounding = Some(grounding(claims, unanswered, verdict.degraded, plan));
+    verdict
+}
+
+/// The verdict on a trace that has no story to evaluate.
+pub fn skipped(origin: &Origin, skip: &Skip, plan: &Plan, now: Time) -> Verdict {
+    Verdict { outcome: Outcome::Skipped, reason: Some(skip.reason().to_owned()), ..bare(origin, plan, now) }
+}
+
+/// The verdict on a trace that could not be evaluated. `reason` is a word, such as `panicked`.
+pub fn failed(origin: &Origin, reason: &str, plan: &Plan, now: Time) -> Verdict {
+    Verdict {
+        outcome: Outcome::Failed,
+        reason: Some(reason.to_owned()),
+        degraded: true,
+        ..bare(origin, plan, now)
+    }
+}
+
+/// What every verdict says, whatever its outcome.
+fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
+    let trace = origin.trace_id.map(|id| id.to_string()).unwrap_or_default();
+    Verdict {
+        schema: SCHEMA,
+        // Neither time nor outcome enters: a repeat after a crash has the id of the first.
+        verdict_id: digest(&["trace", &trace, &origin.revision.to_string(), &plan.hash]),
+        revision: origin.revision,
+        trace_id: origin.trace_id,
+        session_id: None,
+        span_ids: Vec::new(),
+        service: origin.service.clone(),
+        agent: None,
+        model: None,
+        outcome: Outcome::Failed,
+        reason: None,
+        label: None,
+        hallucination_probability: None,
+        grounding: None,
+        answers: BTreeMap::new(),
+        closed: origin.closed,
+        truncated: origin.truncated.clone(),
+        degraded: false,
+        judge_error: None,
+        provenance: plan.provenance(None),
+        usage: Usage::default(),
+        times: Times { first_span: origin.first_span, closed: origin.closed_at, emitted: now },
+    }
+}
+
+/// Questions and responses by id.
+struct Lookup<'a> {
+    questions: HashMap<&'a str, &'a Question>,
+    responses: HashMap<&'a str, &'a Response>,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(questions: &'a Questions, answers: &'a Answers) -> Self {
+        let all = questions.inquiries.iter().flat_map(|inquiry| &inquiry.questions);
+        Self {
+            questions: all.map(|question| (question.id.as_str(), question)).collect(),
+            responses: answers.responses.iter().map(|response| (response.id.as_str(), response)).collect(),
+        }
+    }
+
+    fn response(&self, id: &str) -> Option<&'a Response> {
+        self.responses.get(id).copied()
+    }
+
+    /// The decision model's probabilities, by label.
+    fn probabilities(&self, response: &Response) -> BTreeMap<String, f64> {
+        let Some(question) = self.questions.get(response.id.as_str()) else { return BTreeMap::new() };
+        let Some(decision) = &response.decision else { return BTreeMap::new() };
+        question.kind.labels().into_iter().zip(decision.probabilities.iter().copied()).collect()
+    }
+}
+
+fn assayed(claim: &Claim, response: Option<&Response>, by_id: &Lookup, plan: &Plan) -> (AssayedClaim, Stand) {
+    let standing = response.and_then(|response| response.label.as_deref()).and_then(Standing::parse);
+    let probabilities = response.map(|response| by_id.probabilities(response)).unwrap_or_default();
+    let supported = (!probabilities.is_empty()).then(|| {
+        let of = |standing: Standing| probabilities.get(standing.as_str()).copied().unwrap_or(0.0);
+        of(Standing::Grounded) + of(Standing::Complementary)
+    });
+    let stand = Stand {
+        standing,
+        supported,
+        judged: response.is_some_and(|response| response.by == AnswerBy::Judge),
+    };
+    let claim = AssayedClaim {
+        text: claim.text.clone(),
+        range: claim.range,
+        standing,
+        evidence_type: claim.evidence_type,
+        weight: plan.score.weights.of(claim.evidence_type),
+        probabilities,
+        confidence: response.and_then(|response| response.confidence),
+        by: response.map_or("nobody", |response| by_word(&response.by)).to_owned(),
+        evidence: claim.evidence.clone(),
+        reasoning: response.and_then(reasoning),
+    };
+    (claim, stand)
+}
+
+fn grounding(claims: Vec<AssayedClaim>, unanswered: usize, degraded: bool, plan: &Plan) -> Grounding {
+    let standings: Vec<Option<Standing>> = claims.iter().map(|claim| claim.standing).collect();
+    let weights: Vec<f64> = claims.iter().map(|claim| claim.weight).collect();
+    let parts = partition(&standings);
+    let s = score(&parts, &weights, plan.score.contradiction_penalty);
+    let answered = claims.len() - unanswered;
+    let abstain = answered == 0 || (answered as f64) < plan.score.min_answered * claims.len() as f64;
+    Grounding {
+        score: s,
+        tier: if abstain { Tier::Abstain } else { tier(s, &plan.score) },
+        degraded,
+        counts: counts(&parts),
+        claims,
+    }
+}
+
+fn counts(parts: &Partition) -> Counts {
+    let count = |claims: &[usize]| u32::try_from(claims.len()).unwrap_or(u32::MAX);
+    Counts {
+        grounded: count(&parts.grounded),
+        ungrounded: count(&parts.ungrounded),
+        contradicted: count(&parts.contradicted),
+        complementary: count(&parts.complementary),
+    }
+}
+
+/// Answers to the questions that are not about claims.
+fn task_answers(by_id: &Lookup, answers: &Answers) -> BTreeMap<String, TaskAnswer> {
+    let mut others = BTreeMap::new();
+    for response in &answers.responses {
+        let Some(question) = by_id.questions.get(response.id.as_str()) else { continue };
+        if Questions::is_claim(&response.id) {
+            continue;
+        }
+        let answer = TaskAnswer {
+            kind: question.kind.as_str().to_owned(),
+            label: response.label.clone(),
+            probabilities: by_id.probabilities(response),
+            confidence: response.confidence,
+            by: by_word(&response.by).to_owned(),
+            escalated: response.escalated,
+            reasoning: reasoning(response),
+        };
+        others.insert(response.id.clone(), answer);
+    }
+    others
+}
+
+fn by_word(by: &AnswerBy) -> &'static str {
+    match by {
+        AnswerBy::Local => "local",
+        AnswerBy::Judge => "judge",
+        AnswerBy::Nobody(_) => "nobody",
+    }
+}
+
+/// The judge's reasoning, or why nobody answered.
+fn reasoning(response: &Response) -> Option<String> {
+    match &response.by {
+        AnswerBy::Nobody(Nobody::Failed(how)) => Some(format!("failed: {how}")),
+        AnswerBy::Nobody(nobody) => Some(nobody.reason().to_owned()),
+        AnswerBy::Local | AnswerBy::Judge => response.reasoning.clone(),
+    }
+}
+
+/// The spans that told the story, each once, in its order.
+fn span_ids(story: &Story) -> Vec<SpanId> {
+    let mut seen = BTreeSet::new();
+    story.steps.iter().filter_map(|step| step.span_id).filter(|id| seen.insert(*id)).collect()
+}
+
+fn answering_agent(story: &Story) -> Option<String> {
+    let answer = story.steps.iter().rev().find(|step| step.kind == StepKind::Answer);
+    answer.and_then(|step| step.agent.clone()).or_else(|| story.agents.last().cloned())
+}
+
+fn add_new(known: &mut Vec<String>, more: &[String]) {
+    for cut in more {
+        if !known.contains(cut) {
+            known.push(cut.clone());
+        }
+    }
+}
