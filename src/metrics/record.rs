@@ -1,23 +1,14 @@
-//! The names of all metrics, in one place: one typed function for each; [`ALL`] says what each one means.
-//!
-//! [`install`] keeps them for this process; without it, recording costs next to nothing and is forgotten.
-
-mod catalogue;
-mod labels;
-mod recorder;
+//! One typed function per metric.
 
 use std::time::Duration;
 
 use metrics::SharedString;
 
-pub use catalogue::{ALL, Kind, Label as MetricLabel, Metric, Values, strays};
-pub use labels::{MAX_AGENTS, MAX_SERVICES, MAX_WORDS, OTHER, UNKNOWN};
-pub use recorder::{AlreadyInstalled, Handle, describe, install};
-
 use crate::domain::{Closed, Label, Outcome, Standing, Tier, Verdict};
 use crate::error::Fault;
 
-use catalogue as all;
+use super::catalogue as all;
+use super::labels;
 
 /// A verdict reached every sink.
 pub fn verdict(service: Option<&str>, agent: Option<&str>, label: Option<Label>, tier: Option<Tier>) {
@@ -285,8 +276,9 @@ pub fn process_ready(ready: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::recorder::rendered;
     use super::*;
+    use crate::metrics::recorder::rendered;
+    use crate::metrics::{ALL, strays};
 
     /// Calls every function of this file once.
     fn record_everything() {
