@@ -1,13 +1,33 @@
-//! Where verdicts go: standard output, JSON lines, Kafka.
+//! Where verdicts go: standard output, JSON lines, Kafka, and a short memory for those who look.
+//! [`Sinks`] hands each verdict to all sinks that are configured and waits until all have it.
 
+mod config;
+mod jsonl;
+mod kafka;
+mod lines;
 pub mod proto;
+mod recent;
 #[cfg(test)]
 pub(crate) mod sample;
+mod sinks;
+mod stdout;
+mod trim;
 
 use futures::future::BoxFuture;
 
 use crate::domain::Verdict;
 use crate::error::Fault;
+
+pub use config::{
+    Compression, Config, Fsync, JsonlConfig, KafkaConfig, Mechanism, RecentConfig, RetryConfig, RotateConfig,
+    SaslConfig, TlsConfig, ValueFormat,
+};
+pub use jsonl::Jsonl;
+pub use kafka::Kafka;
+pub use proto::{ProtoError, decode as from_protobuf, encode as to_protobuf};
+pub use recent::{Entry, Feed, Filter, Missed, Recent};
+pub use sinks::Sinks;
+pub use stdout::Stdout;
 
 /// Takes verdicts out of the house. `Ok` means durable there.
 pub trait Sink: Send + Sync {

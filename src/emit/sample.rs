@@ -113,7 +113,6 @@ pub(crate) fn check() -> Verdict {
 }
 
 /// A faithful verdict of another trace; equal numbers give equal verdicts.
-#[expect(dead_code, reason = "the sinks to come use it")]
 pub(crate) fn numbered(number: u64) -> Verdict {
     Verdict {
         verdict_id: format!("verdict-{number}"),

@@ -187,7 +187,6 @@ fn span_id(field: &'static str, bytes: &[u8]) -> Result<SpanId, ProtoError> {
 }
 
 /// Refuses numbers of a later version; without this they would read as "unspecified".
-
 fn known<E: TryFrom<i32>>(field: &'static str, number: i32) -> Result<(), ProtoError> {
     E::try_from(number).map(|_| ()).map_err(|_| unknown(field, number))
 }
