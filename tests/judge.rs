@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use assayd::domain::{Inquiry, Json, Kind, Period, Question, Subject};
+use assayd::domain::{ByteSize, Inquiry, Json, Kind, Period, Question, Subject};
 use assayd::error::Fault;
 use assayd::judge::{
     Ask, BadReply, Config, Flaw, Judge, JudgeErrorKind, OpenAiConfig, Price, Waiting, Window, build,
@@ -489,6 +489,18 @@ async fn equal_asks_share_one_call_whatever_their_ids_are() {
     assert!(judge.judge(&two()).await.unwrap().cached);
     assert!(!judge.judge(&ask_about("another", &["first", "second"])).await.unwrap().cached);
     assert_eq!(endpoint.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn a_cache_of_no_bytes_keeps_nothing() {
+    let endpoint = Endpoint::saying(BOTH).await;
+    let mut config = endpoint.config();
+    config.cache.max_bytes = ByteSize(0);
+    let judge = build(&config).unwrap().unwrap();
+    for _ in 0..3 {
+        assert!(!judge.judge(&two()).await.unwrap().cached);
+    }
+    assert_eq!(endpoint.sent().len(), 3);
 }
 
 #[tokio::test]

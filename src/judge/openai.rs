@@ -116,7 +116,7 @@ impl OpenAi {
                 model = self.model(),
                 ?feature,
                 rung,
-                said = told.message,
+                said = super::reply::shorten(&told.message, 200),
                 "the judge does not take this"
             );
             return Err(Failure::Adapted);

@@ -11,7 +11,9 @@ use crate::domain::Json;
 
 /// Name of the tool and of the schema.
 const NAME: &str = "submit_answers";
+/// Bytes of an endpoint's message that are shown, and that are read to understand it.
 const MAX_MESSAGE: usize = 200;
+const MAX_READ: usize = 4000;
 
 /// The settings of a request that do not depend on the ask.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,7 +124,7 @@ fn text(message: &Json) -> String {
 /// What an error body says. Only its own words: some servers send the request's content back, which is not theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Told {
-    /// The message, shortened.
+    /// The message.
     pub message: String,
     /// Code, type and parameter, in lower case.
     pub words: String,
@@ -134,7 +136,7 @@ impl Told {
         match serde_json::from_slice(body) {
             Ok(json) => Self::read(&json),
             Err(_) => {
-                Self { message: shorten(&String::from_utf8_lossy(body), MAX_MESSAGE), words: String::new() }
+                Self { message: shorten(&String::from_utf8_lossy(body), MAX_READ), words: String::new() }
             }
         }
     }
@@ -162,7 +164,7 @@ impl Told {
             messages.extend(detail.get("msg").and_then(Json::as_str));
             words.extend(detail.get("loc").map(|place| place.to_string().to_lowercase()));
         }
-        Self { message: shorten(&messages.join("; "), MAX_MESSAGE), words: words.join(" ") }
+        Self { message: shorten(&messages.join("; "), MAX_READ), words: words.join(" ") }
     }
 
     fn says(&self, any: &[&str]) -> bool {
@@ -173,7 +175,7 @@ impl Told {
 
 /// Which part of a request in the style `sent` this error is about, if the endpoint says that it does not take that part.
 pub(super) fn refused(status: u16, told: &Told, sent: Style) -> Option<Feature> {
-    let unsupported = ["not support", "unsupported", "not implemented", "unavailable", "does not allow"];
+    let unsupported = ["not support", "unsupported", "not implemented"];
     if !matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501)
         || (status == 500 && !told.says(&unsupported))
     {
@@ -196,7 +198,7 @@ pub(super) fn refused(status: u16, told: &Told, sent: Style) -> Option<Feature> 
             "guided",
         ],
         Rung::ToolCall => &["tool", "function"],
-        Rung::JsonObject => &["response_format", "response format", "json_object", "json mode", "json"],
+        Rung::JsonObject => &["response_format", "response format", "json_object", "json mode"],
         Rung::Plain => return None,
     };
     told.says(about_shape).then_some(Feature::Shape)
@@ -204,7 +206,7 @@ pub(super) fn refused(status: u16, told: &Told, sent: Style) -> Option<Feature> 
 
 /// What an error of the endpoint means, once it is clear that no refused feature is behind it.
 pub(super) fn failure(status: u16, told: &Told, retry_after: Option<std::time::Duration>) -> Failure {
-    let message = told.message.clone();
+    let message = shorten(&told.message, MAX_MESSAGE);
     let no_money = ["insufficient_quota", "billing", "insufficient balance", "insufficient credits"];
     let too_long = [
         "context_length_exceeded",
