@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::domain::Period;
+use crate::domain::{ByteSize, Period};
 
 /// The decision model and its inference thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -24,6 +25,12 @@ pub struct Config {
     pub threads: Option<NonZeroUsize>,
     /// How long the first inquiry of a batch waits for company. 0s is right for a CPU: work piles up while a batch runs.
     pub linger: Period,
+    /// The base model's folder, for a checkpoint that is an adapter; not given: where the checkpoint says.
+    pub base: Option<PathBuf>,
+    /// Memory for the states of recently read evidence, so that later questions about it cost only their own tokens.
+    pub prefix_cache: ByteSize,
+    /// Whether a checkpoint refuses evidence and questions that are longer than its window instead of cutting them.
+    pub strict_window: bool,
 }
 
 impl Default for Config {
@@ -35,6 +42,9 @@ impl Default for Config {
             batch_tokens: NonZeroUsize::new(4096).expect("4096 is not zero"),
             threads: None,
             linger: Period::seconds(0),
+            base: None,
+            prefix_cache: ByteSize::mib(1024),
+            strict_window: false,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::StrandsLoadError;
 use crate::error::Fault;
 
 /// Why a decision model did not answer. Cheap to clone: callers that shared a batch share its error.
@@ -84,6 +85,9 @@ pub enum LoadError {
         /// As configured.
         name: String,
     },
+    /// A Strands Decider checkpoint cannot be loaded.
+    #[error(transparent)]
+    Strands(#[from] StrandsLoadError),
     /// A file of the model cannot be read.
     #[error("cannot read {path}: {source}")]
     File {

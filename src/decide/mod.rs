@@ -6,6 +6,7 @@ mod config;
 mod desk;
 mod error;
 mod info;
+mod kernels;
 mod models;
 mod scripted;
 mod start;
@@ -18,6 +19,9 @@ pub use config::{Config, ModelName};
 pub use desk::{Backend, Desk, Health};
 pub use error::{DecideError, LoadError};
 pub use info::{Calibration, Capabilities, ModelInfo};
+pub use models::strands::{
+    JsonError, LoadError as StrandsLoadError, Node, expected_level, float_repr, legend, round4,
+};
 pub use scripted::Scripted;
 pub use start::{start, start_with};
 

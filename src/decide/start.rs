@@ -1,5 +1,8 @@
 //! From configuration to a desk.
 
+use std::path::Path;
+
+use super::models::strands;
 use super::{Config, Decider, Desk, LoadError, ModelName};
 
 /// Loads the configured model and starts its inference thread. Takes as long as loading takes: call it off the async threads.
@@ -7,7 +10,16 @@ use super::{Config, Decider, Desk, LoadError, ModelName};
 pub fn start(config: &Config) -> Result<Desk, LoadError> {
     match &config.model {
         ModelName::Embedded => Err(LoadError::Unknown { name: "embedded".to_owned() }),
-        ModelName::Checkpoint(name) => Err(LoadError::Unknown { name: name.clone() }),
+        ModelName::Checkpoint(name) => {
+            let options = strands::Options {
+                base: config.base.clone(),
+                strict_window: config.strict_window,
+                prefix_cache: config.prefix_cache.as_usize(),
+                batch_tokens: config.batch_tokens.get(),
+                threads: config.threads,
+            };
+            start_with(strands::load(Path::new(name), &options)?, config)
+        }
     }
 }
 

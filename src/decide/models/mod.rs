@@ -1,1 +1,3 @@
 //! The local decision models; each is known by the room only as a `Decider`.
+
+pub mod strands;

@@ -1,0 +1,102 @@
+//! From a checkpoint's folder to a decision model.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::config::TorsoConfig;
+use super::encoder::StrandsEncoder;
+use super::engine::Strands;
+use super::error::LoadError;
+use super::files::Checkpoint;
+use super::head::PointerHead;
+use super::prefix::PrefixCache;
+use super::shards::{Rounding, Shard};
+use super::torso::CpuTorso;
+use super::weights::{Adapter, Weights};
+use crate::decide::{Calibration, Capabilities, ModelInfo};
+
+/// How a checkpoint is loaded and run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The base model's folder, if it is not where the checkpoint says.
+    pub base: Option<PathBuf>,
+    /// Refuse what is longer than the window instead of cutting it.
+    pub strict_window: bool,
+    /// Bytes of prefix states that are kept for later requests.
+    pub prefix_cache: usize,
+    /// Tokens of one forward pass.
+    pub batch_tokens: usize,
+    /// Threads of one forward pass; none: one for each core.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { base: None, strict_window: false, prefix_cache: 1 << 30, batch_tokens: 4096, threads: None }
+    }
+}
+
+/// Loads a checkpoint for the CPU.
+pub fn load(folder: &Path, options: &Options) -> Result<Strands<CpuTorso>, LoadError> {
+    let checkpoint = Checkpoint::open(folder)?;
+    let base = base_folder(&checkpoint, options)?;
+    let torso_config = TorsoConfig::read(&base.join("config.json"))?;
+    let tokenizer = checkpoint.folder.join("tokenizer.json");
+    let config = checkpoint.config.clone();
+    let encoder = StrandsEncoder::load(&tokenizer, torso_config.vocab, config, options.strict_window)?;
+    let rounding = Rounding::parse(&checkpoint.config.torch_dtype, &checkpoint.config_path)?;
+    let adapter = checkpoint.adapter().map(|folder| Adapter::open(&folder)).transpose()?;
+    let weights = Weights::open(&base, rounding, adapter)?;
+    let head = head(&checkpoint, &weights, torso_config.hidden)?;
+    let torso = CpuTorso::load(torso_config, &weights)?;
+    let pool = match options.threads {
+        Some(threads) => {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads.get());
+            Some(builder.thread_name(|index| format!("model-{index}")).build().map_err(LoadError::Threads)?)
+        }
+        None => None,
+    };
+    Ok(Strands {
+        torso,
+        head,
+        encoder: Arc::new(encoder),
+        info: info(&checkpoint),
+        cache: PrefixCache::new(options.prefix_cache),
+        budget: options.batch_tokens,
+        pool,
+    })
+}
+
+fn base_folder(checkpoint: &Checkpoint, options: &Options) -> Result<PathBuf, LoadError> {
+    let candidates = match (&options.base, checkpoint.merged) {
+        (Some(base), false) => vec![base.clone()],
+        _ => checkpoint.base_candidates(),
+    };
+    let found = candidates.iter().find(|folder| folder.join("config.json").exists());
+    found.cloned().ok_or_else(|| LoadError::NoBase {
+        checkpoint: checkpoint.folder.clone(),
+        base: checkpoint.config.base_model.clone(),
+        looked_at: candidates,
+    })
+}
+
+fn head(checkpoint: &Checkpoint, weights: &Weights, hidden: usize) -> Result<PointerHead, LoadError> {
+    let width = checkpoint.config.pointer_dim;
+    if checkpoint.merged {
+        return PointerHead::load(hidden, width, |name, shape| weights.shards().shard(name, shape));
+    }
+    let shard = Shard::open(&checkpoint.folder.join("head.safetensors"))?;
+    PointerHead::load(hidden, width, |_, _| Ok(&shard))
+}
+
+fn info(checkpoint: &Checkpoint) -> ModelInfo {
+    ModelInfo {
+        name: checkpoint.name(),
+        revision: checkpoint.revision(),
+        // Its temperatures were fitted by its makers, on labels that this engine has not seen.
+        calibration: Calibration::Uncalibrated,
+        capabilities: Capabilities::ALL,
+        max_tokens: Some(checkpoint.config.max_length),
+    }
+}
