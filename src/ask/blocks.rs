@@ -109,7 +109,7 @@ fn goes_on(above: &[char], line: &[char]) -> bool {
     let last_line = above.rsplit(|c| *c == '\n').next().unwrap_or(above);
     let ended = above.last().is_some_and(|c| ".!?:。！？؟۔।…;".contains(*c));
     let small = line.first().is_some_and(|c| c.is_lowercase());
-    (small && !ended) || (last_line.len() >= WRAPPED && !above.last().is_some_and(|c| *c == ':'))
+    (small && !ended) || (last_line.len() >= WRAPPED && above.last().is_none_or(|c| *c != ':'))
 }
 
 /// The lines of a text, without their ends.

@@ -119,6 +119,8 @@ pub struct Answers {
     pub judge_error: Option<String>,
     /// Whether anything could not be answered as planned.
     pub degraded: bool,
+    /// What was cut from the questions on their way, in words.
+    pub truncated: Vec<String>,
 }
 
 impl Answers {

@@ -1,1 +1,5 @@
 //! The flow, from span to verdict.
+
+mod cascade;
+
+pub use cascade::Cascade;

@@ -80,6 +80,7 @@ pub fn verdict(
     verdict.model = story.model.clone();
     add_new(&mut verdict.truncated, &story.truncated);
     add_new(&mut verdict.truncated, &questions.truncated);
+    add_new(&mut verdict.truncated, &answers.truncated);
     verdict.judge_error = answers.judge_error.clone();
     verdict.provenance = plan.provenance(answers.judge.clone());
     verdict.usage = answers.usage;
@@ -295,3 +296,6 @@ fn add_new(known: &mut Vec<String>, more: &[String]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! The cascade: the decision model answers all questions of a story, the judge those of which it is not sure, in one call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use crate::decide::{DecideError, Desk, Reply};
+use crate::domain::{AnswerBy, Answers, Decision, Inquiry, Nobody, Question, Questions, Response};
+use crate::judge::{Ask, Judge, Judgement};
+use crate::metrics;
+
+/// Answers the questions about stories. It cannot fail: what nobody answers is a recorded state.
+#[derive(Clone)]
+pub struct Cascade {
+    desk: Desk,
+    judge: Option<Arc<dyn Judge>>,
+    min_confidence: f64,
+}
+
+impl Cascade {
+    /// A cascade of a decision model and, if there is one, a judge for answers less sure than `min_confidence`.
+    pub fn new(desk: Desk, judge: Option<Arc<dyn Judge>>, min_confidence: f64) -> Self {
+        Self { desk, judge, min_confidence }
+    }
+
+    /// The decision model.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Answers all questions.
+    ///
+    /// The judge gets the original states and only what is left over: answers below the threshold, and questions that the
+    /// decision model did not answer, unless there was no evidence: then there is none for the judge either. If the judge
+    /// fails, or leaves a question open, the decision model's answer stays, and the answers say so.
+    pub async fn answer(&self, questions: &Questions) -> Answers {
+        let replies =
+            join_all(questions.inquiries.iter().map(|inquiry| self.desk.ask(inquiry.clone()))).await;
+        let mut answers = Answers::default();
+        for (inquiry, reply) in questions.inquiries.iter().zip(replies) {
+            decided(inquiry, reply, &mut answers);
+        }
+        if let Some(judge) = &self.judge {
+            self.escalate(&**judge, &questions.inquiries, &mut answers).await;
+        }
+        answers.responses.extend(questions.unasked.iter().map(|(id, why)| nobody(id, why.clone())));
+        count(&answers);
+        answers
+    }
+
+    async fn escalate(&self, judge: &dyn Judge, inquiries: &[Inquiry], answers: &mut Answers) {
+        let open: HashSet<String> = answers
+            .responses
+            .iter_mut()
+            .filter(|response| is_left_over(response, self.min_confidence))
+            .map(|response| {
+                response.escalated = true;
+                response.id.clone()
+            })
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        answers.judge = Some(judge.model().to_owned());
+        let wanted = open.len();
+        match judge.judge(&Ask { inquiries: left_over(inquiries, &open) }).await {
+            Ok(judgement) => judged(inquiries, judgement, wanted, &open, answers),
+            Err(error) => {
+                tracing::warn!(result = error.result(), %error, "the judge did not answer");
+                spend(answers, error.usage);
+                answers.judge_error = Some(error.to_string());
+                answers.degraded = true;
+            }
+        }
+    }
+}
+
+/// The states that have leftover questions, with only those.
+fn left_over(inquiries: &[Inquiry], open: &HashSet<String>) -> Vec<Inquiry> {
+    let with_open = inquiries.iter().map(|inquiry| Inquiry {
+        state: Arc::clone(&inquiry.state),
+        questions: inquiry.questions.iter().filter(|question| open.contains(&question.id)).cloned().collect(),
+    });
+    with_open.filter(|inquiry| !inquiry.questions.is_empty()).collect()
+}
+
+fn is_left_over(response: &Response, min_confidence: f64) -> bool {
+    match &response.by {
+        AnswerBy::Local => response.confidence.is_none_or(|confidence| confidence < min_confidence),
+        AnswerBy::Judge | AnswerBy::Nobody(Nobody::NoEvidence) => false,
+        AnswerBy::Nobody(_) => true,
+    }
+}
+
+/// Adds the decision model's answers to one inquiry.
+fn decided(inquiry: &Inquiry, reply: Result<Reply, DecideError>, answers: &mut Answers) {
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => {
+            tracing::warn!(%error, "the decision model did not answer");
+            answers.degraded = true;
+            let failed = |question: &Question| nobody(&question.id, Nobody::Failed(error.to_string()));
+            answers.responses.extend(inquiry.questions.iter().map(failed));
+            return;
+        }
+    };
+    answers.usage.decider_tokens += reply.input_tokens;
+    let cut = "evidence: the decision model read the parts nearest to each question";
+    if reply.truncated && !answers.truncated.iter().any(|known| known == cut) {
+        answers.truncated.push(cut.to_owned());
+    }
+    for (question, decision) in inquiry.questions.iter().zip(reply.decisions) {
+        let response = match decision.and_then(|decision| sound(question, decision)) {
+            Ok((decision, label)) => Response {
+                id: question.id.clone(),
+                by: AnswerBy::Local,
+                label: Some(label),
+                confidence: Some(decision.confidence(&question.kind)),
+                decision: Some(decision),
+                reasoning: None,
+                escalated: false,
+            },
+            Err(why) => {
+                answers.degraded |= matches!(why, Nobody::Failed(_));
+                nobody(&question.id, why)
+            }
+        };
+        answers.responses.push(response);
+    }
+}
+
+/// A decision with its label, if it has a probability for each label of the question. A broken model must not become a score.
+fn sound(question: &Question, decision: Decision) -> Result<(Decision, String), Nobody> {
+    let mut labels = question.kind.labels();
+    let valid = decision.probabilities.iter().all(|p| (0.0..=1.0).contains(p));
+    if !valid || labels.is_empty() || labels.len() != decision.probabilities.len() {
+        return Err(Nobody::Failed("the decision does not fit the question".to_owned()));
+    }
+    let label = labels.swap_remove(decision.pick());
+    Ok((decision, label))
+}
+
+/// Puts the judge's picks in place. The decision model's probabilities stay beside them: a judge has none.
+fn judged(
+    inquiries: &[Inquiry],
+    judgement: Judgement,
+    wanted: usize,
+    open: &HashSet<String>,
+    answers: &mut Answers,
+) {
+    spend(answers, judgement.usage);
+    let kinds: HashMap<&str, &Question> = inquiries
+        .iter()
+        .flat_map(|inquiry| &inquiry.questions)
+        .map(|question| (question.id.as_str(), question))
+        .collect();
+    let mut answered = HashSet::new();
+    for judged in judgement.answers {
+        let fits = kinds
+            .get(judged.id.as_str())
+            .is_some_and(|question| question.kind.labels().contains(&judged.label));
+        let response = answers.responses.iter_mut().find(|response| response.id == judged.id);
+        let Some(response) = response.filter(|response| fits && open.contains(&response.id)) else {
+            continue;
+        };
+        response.by = AnswerBy::Judge;
+        response.label = Some(judged.label);
+        response.reasoning = judged.reasoning;
+        answered.insert(judged.id);
+    }
+    if answered.len() < wanted {
+        let why = judgement
+            .unanswered
+            .first()
+            .map(|unanswered| format!(": one {}", unanswered.why))
+            .unwrap_or_default();
+        let missing = wanted - answered.len();
+        answers.judge_error = Some(format!("the judge left {missing} of {wanted} questions open{why}"));
+        answers.degraded = true;
+    }
+}
+
+fn nobody(id: &str, why: Nobody) -> Response {
+    Response {
+        id: id.to_owned(),
+        by: AnswerBy::Nobody(why),
+        label: None,
+        decision: None,
+        confidence: None,
+        reasoning: None,
+        escalated: false,
+    }
+}
+
+/// Adds what the judge cost.
+fn spend(answers: &mut Answers, usage: crate::domain::Usage) {
+    answers.usage.judge_input_tokens += usage.judge_input_tokens;
+    answers.usage.judge_output_tokens += usage.judge_output_tokens;
+    answers.usage.judge_cost_usd += usage.judge_cost_usd;
+}
+
+fn count(answers: &Answers) {
+    for response in &answers.responses {
+        let question = Questions::label(&response.id);
+        let by = match response.by {
+            AnswerBy::Local => "local",
+            AnswerBy::Judge => "judge",
+            AnswerBy::Nobody(_) => "nobody",
+        };
+        metrics::cascade_answer(question, by);
+        if response.escalated {
+            metrics::cascade_escalation(question);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

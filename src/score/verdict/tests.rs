@@ -1,0 +1,259 @@
+use super::*;
+use crate::domain::{Decision, EvidenceRef, EvidenceType, Inquiry, Json, Kind, Label, Step, Subject};
+use crate::score::Config;
+
+const NOW: Time = Time(1_796_025_600_000_000_000);
+
+fn plan() -> Plan {
+    Plan::new(Config::default(), &Json::Null, "embedded", Some("large".to_owned()), 0.9)
+}
+
+fn origin() -> Origin {
+    Origin {
+        trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap()),
+        service: Some("gateway".to_owned()),
+        closed: Some(Closed::Root),
+        truncated: vec!["spans: 2 beyond the limit of 10".to_owned()],
+        first_span: Some(Time(5)),
+        closed_at: Some(Time(9)),
+        ..Origin::default()
+    }
+}
+
+fn story() -> Story {
+    let step = |kind, agent: &str, span: &str| Step {
+        agent: Some(agent.to_owned()),
+        span_id: span.parse().ok(),
+        ..Step::new(kind)
+    };
+    Story {
+        trace_id: None,
+        session_id: Some("s-1".to_owned()),
+        service: Some("support-bot".to_owned()),
+        agents: vec!["triage".to_owned(), "refunds".to_owned()],
+        request: Some("?".to_owned()),
+        steps: vec![
+            step(StepKind::Request, "triage", "00000000000000a1"),
+            step(StepKind::Observation, "refunds", "00000000000000b2"),
+            step(StepKind::Answer, "refunds", "00000000000000a1"),
+        ],
+        answer: Some("x".to_owned()),
+        dialects: vec![],
+        truncated: vec!["request: cut by the sender".to_owned()],
+        warnings: vec![],
+        model: Some("gpt-6".to_owned()),
+    }
+}
+
+fn claim(text: &str, kind: EvidenceType) -> Claim {
+    let evidence = vec![EvidenceRef { step: 1, span_id: "00000000000000b2".parse().ok(), range: [3, 9] }];
+    Claim { text: text.to_owned(), range: [0, text.len()], evidence_type: kind, evidence }
+}
+
+fn asked(kinds: &[EvidenceType]) -> Questions {
+    let options =
+        ["grounded", "ungrounded", "contradicted"].map(|name| (name.to_owned(), Json::Null)).to_vec();
+    let question = |index| Question {
+        id: Questions::claim_id(index),
+        kind: Kind::Choice { options: options.clone() },
+        instructions: Json::Null,
+        subject: Subject::General,
+    };
+    let questions = (0..kinds.len()).map(question).collect();
+    Questions {
+        claims: kinds.iter().map(|kind| claim("It is so.", *kind)).collect(),
+        inquiries: vec![Inquiry { state: std::sync::Arc::new(Json::Null), questions }],
+        ..Questions::default()
+    }
+}
+
+fn local(index: usize, p: [f64; 3]) -> Response {
+    let decision = Decision { probabilities: p.to_vec(), tokens: 1 };
+    Response {
+        id: Questions::claim_id(index),
+        by: AnswerBy::Local,
+        label: Some(["grounded", "ungrounded", "contradicted"][decision.pick()].to_owned()),
+        confidence: Some(0.5),
+        decision: Some(decision),
+        reasoning: None,
+        escalated: false,
+    }
+}
+
+fn nobody(index: usize, why: Nobody) -> Response {
+    Response {
+        by: AnswerBy::Nobody(why),
+        label: None,
+        decision: None,
+        confidence: None,
+        ..local(index, [1.0, 0.0, 0.0])
+    }
+}
+
+fn answers(responses: Vec<Response>) -> Answers {
+    Answers { responses, ..Answers::default() }
+}
+
+fn of(questions: &Questions, answers: &Answers) -> Verdict {
+    verdict(&origin(), &story(), questions, answers, &plan(), NOW)
+}
+
+use EvidenceType::{SpecificData, ToolMatch};
+
+#[test]
+fn a_verdict_holds_all_that_its_readers_are_promised() {
+    let mut judged = local(1, [0.5, 0.1, 0.4]);
+    judged.by = AnswerBy::Judge;
+    judged.label = Some("contradicted".to_owned());
+    judged.reasoning = Some("it says 30".to_owned());
+    judged.escalated = true;
+    let mut questions = asked(&[ToolMatch, SpecificData]);
+    questions.truncated.push("evidence: 10 of 20 characters".to_owned());
+    questions.inquiries[0].questions.push(Question {
+        id: "toxic".to_owned(),
+        kind: Kind::Noul { if_true: None, if_false: None },
+        instructions: Json::Null,
+        subject: Subject::General,
+    });
+    let toxic = Response {
+        id: "toxic".to_owned(),
+        label: Some("false".to_owned()),
+        decision: Some(Decision { probabilities: vec![0.75, 0.25], tokens: 1 }),
+        ..local(0, [1.0, 0.0, 0.0])
+    };
+    let mut answers = answers(vec![local(0, [0.9, 0.05, 0.05]), judged, toxic]);
+    answers.judge = Some("large".to_owned());
+    let json = serde_json::to_value(of(&questions, &answers)).unwrap();
+    let expected = serde_json::json!({
+        "schema": 1, "verdict_id": json["verdict_id"], "revision": 0, "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+        "session_id": "s-1", "span_ids": ["00000000000000a1", "00000000000000b2"], "service": "support-bot",
+        "agent": "refunds", "model": "gpt-6", "outcome": "scored", "reason": null, "label": "hallucination",
+        "hallucination_probability": 0.5,
+        "grounding": {
+            "score": 1.0 / 1.475, "tier": "regenerate", "degraded": false,
+            "counts": {"grounded": 1, "ungrounded": 0, "contradicted": 1, "complementary": 0},
+            "claims": [
+                {"text": "It is so.", "range": [0, 9], "standing": "grounded", "evidence_type": "tool_match", "weight": 1.0,
+                 "probabilities": {"grounded": 0.9, "ungrounded": 0.05, "contradicted": 0.05}, "confidence": 0.5, "by": "local",
+                 "evidence": [{"step": 1, "span_id": "00000000000000b2", "range": [3, 9]}], "reasoning": null},
+                {"text": "It is so.", "range": [0, 9], "standing": "contradicted", "evidence_type": "specific_data", "weight": 0.95,
+                 "probabilities": {"grounded": 0.5, "ungrounded": 0.1, "contradicted": 0.4}, "confidence": 0.5, "by": "judge",
+                 "evidence": [{"step": 1, "span_id": "00000000000000b2", "range": [3, 9]}], "reasoning": "it says 30"},
+            ],
+        },
+        "answers": {"toxic": {"type": "noul", "label": "false", "probabilities": {"false": 0.75, "true": 0.25},
+                    "confidence": 0.5, "by": "local", "escalated": false}},
+        "closed": "root",
+        "truncated": ["spans: 2 beyond the limit of 10", "request: cut by the sender", "evidence: 10 of 20 characters"],
+        "degraded": false, "judge_error": null,
+        "provenance": {"decider": "embedded", "judge": "large", "plan": plan().hash,
+            "thresholds": serde_json::to_value(plan().provenance(None).thresholds).unwrap(), "version": env!("CARGO_PKG_VERSION")},
+        "usage": {"decider_tokens": 0, "judge_input_tokens": 0, "judge_output_tokens": 0, "judge_cost_usd": 0.0},
+        "times": {"first_span": "1970-01-01T00:00:00.000000005Z", "closed": "1970-01-01T00:00:00.000000009Z",
+                  "emitted": "2026-11-30T08:00:00.000000000Z"},
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn equal_trace_revision_and_plan_have_one_id_whatever_happened() {
+    let questions = asked(&[ToolMatch]);
+    let scored = of(&questions, &answers(vec![local(0, [0.9, 0.05, 0.05])]));
+    let later = verdict(&origin(), &story(), &questions, &answers(vec![]), &plan(), Time(NOW.0 + 1));
+    assert_eq!(scored.verdict_id, later.verdict_id);
+    assert_eq!(scored.verdict_id, failed(&origin(), "panicked", &plan(), NOW).verdict_id);
+    let revised = Origin { revision: 1, ..origin() };
+    assert_ne!(scored.verdict_id, skipped(&revised, &Skip::NoAnswer, &plan(), NOW).verdict_id);
+    let other = Plan::new(Config::default(), &Json::Null, "another", None, 0.9);
+    assert_ne!(scored.verdict_id, skipped(&origin(), &Skip::NoAnswer, &other, NOW).verdict_id);
+}
+
+#[test]
+fn a_text_without_a_trace_has_the_id_of_its_content() {
+    let id = |story: &Story| {
+        let questions = asked(&[ToolMatch]);
+        verdict(&Origin::default(), story, &questions, &answers(vec![]), &plan(), NOW).verdict_id
+    };
+    let other = Story { answer: Some("y".to_owned()), ..story() };
+    assert_eq!(id(&story()), id(&story()));
+    assert_ne!(id(&story()), id(&other));
+}
+
+#[test]
+fn a_skip_and_a_failure_say_why_and_score_nothing() {
+    let skip = skipped(&origin(), &Skip::NoAnswer, &plan(), NOW);
+    assert_eq!(
+        (skip.outcome, skip.reason.as_deref(), skip.degraded),
+        (Outcome::Skipped, Some("no_answer"), false)
+    );
+    assert_eq!((skip.label, &skip.grounding, skip.service.as_deref()), (None, &None, Some("gateway")));
+    let fail = failed(&origin(), "panicked", &plan(), NOW);
+    assert_eq!(
+        (fail.outcome, fail.reason.as_deref(), fail.degraded),
+        (Outcome::Failed, Some("panicked"), true)
+    );
+}
+
+#[test]
+fn an_answer_without_claims_is_skipped() {
+    let verdict = of(&Questions::default(), &Answers::default());
+    assert_eq!((verdict.outcome, verdict.reason.as_deref()), (Outcome::Skipped, Some("no_claims")));
+    assert_eq!(verdict.label, None);
+}
+
+#[test]
+fn claims_without_evidence_are_an_abstention() {
+    let questions = asked(&[ToolMatch]);
+    let verdict = of(&questions, &answers(vec![nobody(0, Nobody::NoEvidence)]));
+    let grounding = verdict.grounding.unwrap();
+    assert_eq!((verdict.outcome, verdict.label), (Outcome::Scored, Some(Label::Unsure)));
+    assert_eq!((grounding.tier, grounding.score, grounding.degraded), (Tier::Abstain, 0.5, true));
+    assert_eq!(verdict.hallucination_probability, None);
+    let claim = &grounding.claims[0];
+    assert_eq!(
+        (claim.by.as_str(), claim.standing, claim.reasoning.as_deref()),
+        ("nobody", None, Some("no_evidence"))
+    );
+}
+
+#[test]
+fn a_model_that_failed_is_a_failure_and_no_score() {
+    let questions = asked(&[ToolMatch]);
+    let verdict = of(&questions, &answers(vec![nobody(0, Nobody::Failed("broken".to_owned()))]));
+    assert_eq!((verdict.outcome, verdict.reason.as_deref()), (Outcome::Failed, Some("decider_failed")));
+    assert_eq!((verdict.grounding, verdict.label, verdict.degraded), (None, None, true));
+}
+
+#[test]
+fn too_few_answered_claims_are_an_abstention_and_some_unanswered_are_degraded() {
+    let good = || [0.9, 0.05, 0.05];
+    let questions = asked(&[ToolMatch; 3]);
+    let failed = |index| nobody(index, Nobody::Failed("broken".to_owned()));
+    let few = of(&questions, &answers(vec![local(0, good()), failed(1), failed(2)])).grounding.unwrap();
+    assert_eq!((few.tier, few.score), (Tier::Abstain, 1.0));
+    let most = of(&questions, &answers(vec![local(0, good()), local(1, good()), failed(2)]));
+    assert_eq!(most.grounding.as_ref().unwrap().tier, Tier::Proceed);
+    assert_eq!((most.label, most.degraded), (Some(Label::Unsure), true));
+}
+
+#[test]
+fn dropping_the_contradicted_claim_would_have_let_the_answer_pass() {
+    let questions = asked(&[ToolMatch, ToolMatch]);
+    let both = answers(vec![local(0, [0.9, 0.05, 0.05]), local(1, [0.05, 0.05, 0.9])]);
+    let with = of(&questions, &both).grounding.unwrap();
+    assert_eq!(with.tier, Tier::Regenerate);
+    assert!((with.score - 1.0 / 1.5).abs() < 1e-12);
+    let without = of(&asked(&[ToolMatch]), &answers(vec![local(0, [0.9, 0.05, 0.05])])).grounding.unwrap();
+    assert_eq!(without.tier, Tier::Proceed);
+}
+
+#[test]
+fn a_judge_that_did_not_answer_is_said_and_changes_no_score() {
+    let questions = asked(&[ToolMatch]);
+    let fine = answers(vec![local(0, [0.6, 0.2, 0.2])]);
+    let broken = Answers { judge_error: Some("refused".to_owned()), degraded: true, ..fine.clone() };
+    let (fine, broken) = (of(&questions, &fine), of(&questions, &broken));
+    assert_eq!(broken.judge_error.as_deref(), Some("refused"));
+    assert!(broken.degraded && !fine.degraded);
+    assert_eq!(broken.grounding.unwrap().score, fine.grounding.unwrap().score);
+}
