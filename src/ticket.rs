@@ -50,6 +50,12 @@ impl Promise {
     }
 }
 
+impl std::fmt::Debug for Promise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Promise").finish_non_exhaustive()
+    }
+}
+
 /// One trace's share of a promise. Dropped without being settled, as by a panic or a cancelled task, it means [`Outcome::Retry`].
 #[must_use = "a ticket that is dropped means Retry"]
 pub struct Ticket {

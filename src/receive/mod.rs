@@ -1,5 +1,19 @@
 //! Where spans come in: OTLP over gRPC and HTTP, files; Kafka later. All go through the [`Door`].
+//!
+//! Nothing is answered with OK and dropped: what is not admitted is refused, with a word on when to come back. Two things are
+//! dropped with OK, and counted: log records without a trace, and assayd's own telemetry.
 
+mod body;
+mod config;
 mod door;
+mod grpc;
+mod http;
+mod intake;
+mod listen;
+mod reply;
 
-pub use door::{Delivery, Door, Refusal};
+pub use config::{Acknowledge, Config, Grpc, Http};
+pub use door::{Arrival, Delivery, Door, Held, Raw, Refusal, Stake, Stakes, open};
+pub use grpc::serve as serve_grpc;
+pub use http::serve as serve_http;
+pub use intake::is_own;
