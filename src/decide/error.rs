@@ -80,7 +80,7 @@ impl DecideError {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Nothing here knows a model of this name.
-    #[error("no decision model {name:?}: expected `embedded`")]
+    #[error("no decision model {name:?}: it is neither `embedded` nor a folder")]
     Unknown {
         /// As configured.
         name: String,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::models::starter::Starter;
 use super::models::strands;
 use super::{Config, Decider, Desk, LoadError, ModelName};
 
@@ -9,7 +10,10 @@ use super::{Config, Decider, Desk, LoadError, ModelName};
 /// The model then warms up by itself; [`Desk::ready`] waits for that.
 pub fn start(config: &Config) -> Result<Desk, LoadError> {
     match &config.model {
-        ModelName::Embedded => Err(LoadError::Unknown { name: "embedded".to_owned() }),
+        ModelName::Embedded => start_with(Starter::embedded(config.threads)?, config),
+        ModelName::Checkpoint(name) if !Path::new(name).is_dir() => {
+            Err(LoadError::Unknown { name: name.clone() })
+        }
         ModelName::Checkpoint(name) => {
             let options = strands::Options {
                 base: config.base.clone(),

@@ -1,0 +1,437 @@
+//! The parts of a forward pass that are not matrix products, on slices: activation, norm, attention. Written for the
+//! compiler's vectors, because candle's own run one number at a time; each is tested against its plain definition.
+
+use gemm::Parallelism;
+use rayon::prelude::*;
+
+/// Rows of a matrix in a larger one: row `r` is `data[r * stride..][..width]`.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// The numbers, from the first row's first on.
+    pub data: &'a [f32],
+    /// From a row to the next.
+    pub stride: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn starting_at(self, row: usize) -> &'a [f32] {
+        &self.data[row * self.stride..]
+    }
+}
+
+/// One sequence of a ragged batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequence {
+    /// Its first token among all tokens.
+    pub start: usize,
+    /// How many it has.
+    pub tokens: usize,
+}
+
+/// Rows that one task of a row-wise kernel takes: enough to be worth handing over.
+const ROWS_A_TASK: usize = 32;
+/// Queries whose scores are held at a time; with 256 keys these are 64 KiB and stay in the second cache.
+const QUERIES_A_BLOCK: usize = 64;
+const LANES: usize = 16;
+
+/// Runs `kernel` as compiled for 256-bit vectors where the CPU has them. `kernel` must be inlined into the wrapper to gain.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
+    #[target_feature(enable = "avx2,fma")]
+    fn wide<R>(kernel: impl FnOnce() -> R) -> R {
+        kernel()
+    }
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the CPU has both features, as just asked.
+        return unsafe { wide(kernel) };
+    }
+    kernel()
+}
+
+/// Elsewhere the baseline's vectors are what there is.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
+    kernel()
+}
+
+/// Adds `bias` to each row, then applies `x·Φ(x)`.
+pub fn bias_gelu(rows: &mut [f32], bias: &[f32]) {
+    rows.par_chunks_mut(ROWS_A_TASK * bias.len()).for_each(|rows| {
+        vectorized(
+            #[inline(always)]
+            || {
+                for row in rows.chunks_exact_mut(bias.len()) {
+                    for (x, bias) in row.iter_mut().zip(bias) {
+                        *x = gelu(*x + *bias);
+                    }
+                }
+            },
+        );
+    });
+}
+
+/// Each row of `rows` plus `bias` plus its row of `residual`, normalised, scaled and shifted.
+pub fn bias_residual_norm(rows: &mut [f32], residual: &[f32], bias: &[f32], norm: Norm) {
+    let width = bias.len();
+    let tasks = rows.par_chunks_mut(ROWS_A_TASK * width).zip(residual.par_chunks(ROWS_A_TASK * width));
+    tasks.for_each(|(rows, residual)| {
+        vectorized(
+            #[inline(always)]
+            || {
+                for (row, residual) in rows.chunks_exact_mut(width).zip(residual.chunks_exact(width)) {
+                    for ((x, residual), bias) in row.iter_mut().zip(residual).zip(bias) {
+                        *x += *residual + *bias;
+                    }
+                    norm.apply(row);
+                }
+            },
+        );
+    });
+}
+
+/// Normalises each row.
+pub fn norm(rows: &mut [f32], norm: Norm) {
+    vectorized(
+        #[inline(always)]
+        || rows.chunks_exact_mut(norm.scale.len()).for_each(|row| norm.apply(row)),
+    );
+}
+
+/// A layer norm's parameters.
+#[derive(Clone, Copy)]
+pub struct Norm<'a> {
+    /// By what each number is multiplied.
+    pub scale: &'a [f32],
+    /// What is added then.
+    pub shift: &'a [f32],
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+impl Norm<'_> {
+    #[inline(always)]
+    fn apply(self, row: &mut [f32]) {
+        let mean = sum(row, |x| x) / row.len() as f32;
+        let variance = sum(row, |x| (x - mean) * (x - mean)) / row.len() as f32;
+        let factor = 1.0 / (variance + self.epsilon).sqrt();
+        for ((x, scale), shift) in row.iter_mut().zip(self.scale).zip(self.shift) {
+            *x = (*x - mean) * factor * *scale + *shift;
+        }
+    }
+}
+
+/// The sum of `of` each number, in lanes so that the compiler may keep them in vectors.
+#[inline(always)]
+fn sum(row: &[f32], of: impl Fn(f32) -> f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let chunks = row.chunks_exact(LANES);
+    let rest: f32 = chunks.remainder().iter().map(|x| of(*x)).sum();
+    for chunk in chunks {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane += of(*x);
+        }
+    }
+    lanes.iter().sum::<f32>() + rest
+}
+
+/// Attention of each sequence to itself, all heads: `softmax((q + bias)·kᵀ)·v`; the scale is part of `q` already.
+/// `queries` has a row for each token, or (`first_only`) one for each sequence. Heads lie side by side, `head` wide.
+pub struct Attention<'a> {
+    /// Queries.
+    pub queries: Rows<'a>,
+    /// Keys of all tokens, and values beside them.
+    pub keys: Rows<'a>,
+    /// Values of all tokens.
+    pub values: Rows<'a>,
+    /// Added to each query; as wide as all heads.
+    pub bias: &'a [f32],
+    /// Numbers of one head.
+    pub head: usize,
+    /// The sequences.
+    pub sequences: &'a [Sequence],
+    /// Whether only each sequence's first token asks.
+    pub first_only: bool,
+}
+
+impl Attention<'_> {
+    /// One row for each query, heads side by side.
+    pub fn run(&self) -> Vec<f32> {
+        let width = self.bias.len();
+        let heads = width / self.head;
+        let tasks: Vec<(usize, usize)> = (0..self.sequences.len())
+            .flat_map(|sequence| (0..heads).map(move |head| (sequence, head)))
+            .collect();
+        let parts: Vec<Vec<f32>> =
+            tasks.par_iter().map(|(sequence, head)| self.one(*sequence, *head)).collect();
+        let queries: usize = (0..self.sequences.len()).map(|sequence| self.queries_of(sequence).1).sum();
+        let mut out = vec![0.0; queries * width];
+        for ((sequence, head), part) in tasks.iter().zip(parts) {
+            let (first, _) = self.queries_of(*sequence);
+            for (row, part) in part.chunks_exact(self.head).enumerate() {
+                out[(first + row) * width + head * self.head..][..self.head].copy_from_slice(part);
+            }
+        }
+        out
+    }
+
+    /// The first query row of a sequence, and how many it has.
+    fn queries_of(&self, sequence: usize) -> (usize, usize) {
+        if self.first_only {
+            (sequence, 1)
+        } else {
+            (self.sequences[sequence].start, self.sequences[sequence].tokens)
+        }
+    }
+
+    fn one(&self, sequence: usize, head: usize) -> Vec<f32> {
+        let column = head * self.head;
+        let Sequence { start, tokens } = self.sequences[sequence];
+        let (first, queries) = self.queries_of(sequence);
+        let keys = &self.keys.starting_at(start)[column..];
+        let values = &self.values.starting_at(start)[column..];
+        let bias = &self.bias[column..column + self.head];
+        let mut out = vec![0.0; queries * self.head];
+        let mut scores = vec![0.0; QUERIES_A_BLOCK.min(queries) * tokens];
+        let mut block = vec![0.0; QUERIES_A_BLOCK.min(queries) * self.head];
+        for (index, out) in out.chunks_mut(QUERIES_A_BLOCK * self.head).enumerate() {
+            let rows = out.len() / self.head;
+            let (block, scores) = (&mut block[..rows * self.head], &mut scores[..rows * tokens]);
+            for (row, query) in block.chunks_exact_mut(self.head).enumerate() {
+                let source = &self.queries.starting_at(first + index * QUERIES_A_BLOCK + row)[column..];
+                for ((query, source), bias) in query.iter_mut().zip(source).zip(bias) {
+                    *query = *source + *bias;
+                }
+            }
+            let keys = Matrix { data: keys, row: 1, column: self.keys.stride };
+            product(rows, tokens, self.head, scores, Matrix::dense(block, self.head), keys);
+            let sums = vectorized(
+                #[inline(always)]
+                || scores.chunks_exact_mut(tokens).map(exponentials).collect::<Vec<f32>>(),
+            );
+            let values = Matrix { data: values, row: self.values.stride, column: 1 };
+            product(rows, self.head, tokens, out, Matrix::dense(scores, tokens), values);
+            for (out, sum) in out.chunks_exact_mut(self.head).zip(sums) {
+                out.iter_mut().for_each(|x| *x /= sum);
+            }
+        }
+        out
+    }
+}
+
+/// Replaces scores by the exponentials of their distance to the largest; returns their sum.
+#[inline(always)]
+fn exponentials(row: &mut [f32]) -> f32 {
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    let chunks = row.chunks_exact(LANES);
+    let rest = chunks.remainder().iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+    for chunk in chunks {
+        for (lane, x) in largest.iter_mut().zip(chunk) {
+            *lane = if *x > *lane { *x } else { *lane };
+        }
+    }
+    let largest = largest.iter().fold(rest, |a, b| a.max(*b));
+    row.iter_mut().for_each(|x| *x = exp(*x - largest));
+    sum(row, |x| x)
+}
+
+/// A matrix that a product reads.
+#[derive(Clone, Copy)]
+struct Matrix<'a> {
+    data: &'a [f32],
+    /// From a row to the next.
+    row: usize,
+    /// From a column to the next.
+    column: usize,
+}
+
+impl<'a> Matrix<'a> {
+    fn dense(data: &'a [f32], columns: usize) -> Self {
+        Self { data, row: columns, column: 1 }
+    }
+
+    fn holds(self, rows: usize, columns: usize) -> bool {
+        rows == 0 || columns == 0 || (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
+    }
+}
+
+/// `out` (dense, `rows` × `columns`) becomes `left` (`rows` × `inner`) times `right` (`inner` × `columns`).
+fn product(rows: usize, columns: usize, inner: usize, out: &mut [f32], left: Matrix, right: Matrix) {
+    assert!(out.len() == rows * columns && left.holds(rows, inner) && right.holds(inner, columns));
+    // SAFETY: by the assertion, all that the product reads and writes lies in the three slices.
+    unsafe {
+        gemm::gemm(
+            rows,
+            columns,
+            inner,
+            out.as_mut_ptr(),
+            1,
+            columns as isize,
+            false,
+            left.data.as_ptr(),
+            left.column as isize,
+            left.row as isize,
+            right.data.as_ptr(),
+            right.column as isize,
+            right.row as isize,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+/// `e^x` to about 1e-7 relative, without branches: `2^n · e^r` with `|r| ≤ ln 2 / 2` and `e^r` by its series.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    /// Adding it rounds to an integer, which then stands in the low bits.
+    const ROUND: f32 = 12_582_912.0;
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let x = x.clamp(-87.0, 88.0);
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = x - n * LN_2_HIGH - n * LN_2_LOW;
+    let series = 1.0
+        + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0))))));
+    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
+    series * power
+}
+
+/// `x·Φ(x)`, the error function by Abramowitz and Stegun 7.1.26 (within 1.5e-7).
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * z);
+    let series =
+        t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_7 + t * (-1.453_152_1 + t * 1.061_405_4))));
+    let tail = 0.5 * series * exp(-z * z);
+    // tail = Φ(−|x|)
+    if x < 0.0 { x * tail } else { x - x * tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers between -1 and 1 that look random.
+    fn numbers(count: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(2_654_435_761).max(1);
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state as f32 / u32::MAX as f32 * 2.0 - 1.0
+        };
+        std::iter::repeat_with(next).take(count).collect()
+    }
+
+    fn erf(x: f64) -> f64 {
+        // Its series; exact enough below 5.
+        let (mut term, mut sum) = (x, x);
+        for n in 1..200 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        2.0 / std::f64::consts::PI.sqrt() * sum
+    }
+
+    #[test]
+    fn exp_is_within_a_few_units_in_the_last_place() {
+        for step in -8700..=8800 {
+            let x = step as f32 / 100.0;
+            let wanted = f64::from(x).exp();
+            assert!((f64::from(exp(x)) / wanted - 1.0).abs() < 4e-7, "{x}: {} is not {wanted}", exp(x));
+        }
+        assert_eq!(exp(f32::NEG_INFINITY), exp(-87.0));
+    }
+
+    #[test]
+    fn gelu_is_the_exact_one() {
+        for step in -600..=600 {
+            let x = step as f32 / 100.0;
+            let wanted = f64::from(x) * 0.5 * (1.0 + erf(f64::from(x) / 2f64.sqrt()));
+            assert!((f64::from(gelu(x)) - wanted).abs() < 1e-6, "{x}: {} is not {wanted}", gelu(x));
+        }
+        assert!(gelu(100.0) == 100.0 && gelu(-100.0).abs() < 1e-30);
+    }
+
+    #[test]
+    fn a_norm_has_mean_zero_and_variance_one_before_scale_and_shift() {
+        let width = 37;
+        let (scale, shift, bias) = (numbers(width, 1), numbers(width, 2), numbers(width, 3));
+        let residual = numbers(3 * width, 4);
+        let before = numbers(3 * width, 5);
+        let mut rows = before.clone();
+        bias_residual_norm(
+            &mut rows,
+            &residual,
+            &bias,
+            Norm { scale: &scale, shift: &shift, epsilon: 1e-12 },
+        );
+        for row in 0..3 {
+            let at = |column: usize| {
+                f64::from(before[row * width + column] + residual[row * width + column] + bias[column])
+            };
+            let mean = (0..width).map(at).sum::<f64>() / width as f64;
+            let variance = (0..width).map(|column| (at(column) - mean).powi(2)).sum::<f64>() / width as f64;
+            for column in 0..width {
+                let wanted = (at(column) - mean) / variance.sqrt() * f64::from(scale[column])
+                    + f64::from(shift[column]);
+                assert!((f64::from(rows[row * width + column]) - wanted).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn attention_is_softmax_of_products_and_keeps_sequences_apart() {
+        let (head, heads, tokens) = (4, 3, 70 + 5 + 1);
+        let width = head * heads;
+        let data = numbers(tokens * 3 * width, 7);
+        let bias = numbers(width, 8);
+        let sequences = [
+            Sequence { start: 0, tokens: 70 },
+            Sequence { start: 70, tokens: 5 },
+            Sequence { start: 75, tokens: 1 },
+        ];
+        let rows = |offset: usize| Rows { data: &data[offset..], stride: 3 * width };
+        let attention = Attention {
+            queries: rows(0),
+            keys: rows(width),
+            values: rows(2 * width),
+            bias: &bias,
+            head,
+            sequences: &sequences,
+            first_only: false,
+        };
+        let found = attention.run();
+        for Sequence { start, tokens } in sequences {
+            for (query, column) in
+                (start..start + tokens).flat_map(|query| (0..width).map(move |column| (query, column)))
+            {
+                let of = column / head * head;
+                let at = |row: usize, column: usize| f64::from(data[row * 3 * width + column]);
+                let score = |key: usize| -> f64 {
+                    (of..of + head).map(|c| (at(query, c) + f64::from(bias[c])) * at(key, width + c)).sum()
+                };
+                let weights: Vec<f64> = (start..start + tokens).map(|key| score(key).exp()).collect();
+                let mixed: f64 =
+                    weights.iter().enumerate().map(|(i, w)| w * at(start + i, 2 * width + column)).sum();
+                let wanted = mixed / weights.iter().sum::<f64>();
+                assert!((f64::from(found[query * width + column]) - wanted).abs() < 1e-5);
+            }
+        }
+        let first: Vec<f32> =
+            sequences.iter().flat_map(|s| data[s.start * 3 * width..][..width].to_vec()).collect();
+        let queries = Rows { data: &first, stride: width };
+        let only_first = Attention { queries, first_only: true, ..attention }.run();
+        for (sequence, row) in sequences.iter().zip(only_first.chunks_exact(width)) {
+            let whole = &found[sequence.start * width..][..width];
+            assert!(row.iter().zip(whole).all(|(a, b)| (a - b).abs() < 1e-6));
+        }
+    }
+}
