@@ -436,6 +436,16 @@ pub const DECIDE_TOKENS: Metric = counter(
     &[],
     "Tokens that the decision model read, without padding.",
 );
+/// Prefix states.
+pub const DECIDE_PREFIX: Metric = counter(
+    "assayd_decide_prefix_lookups_total",
+    "states",
+    &[closed("result", &["hit", "miss"])],
+    "Distinct states of a batch, by whether the prefix cache had read them before.",
+);
+/// Memory of the prefix cache.
+pub const DECIDE_PREFIX_BYTES: Metric =
+    gauge("assayd_decide_prefix_bytes", "bytes", &[], "Memory that the prefix cache holds.");
 /// Failures.
 pub const DECIDE_FAILURES: Metric = counter(
     "assayd_decide_failures_total",
@@ -610,6 +620,8 @@ pub static ALL: &[Metric] = &[
     DECIDE_BATCH_TOKENS,
     DECIDE_BATCH_SECONDS,
     DECIDE_TOKENS,
+    DECIDE_PREFIX,
+    DECIDE_PREFIX_BYTES,
     DECIDE_FAILURES,
     JUDGE_REQUESTS,
     JUDGE_SECONDS,

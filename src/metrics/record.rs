@@ -185,6 +185,13 @@ pub fn decide_batch(rows: usize, padded_tokens: usize, tokens: u64, took: Durati
     all::DECIDE_TOKENS.add(tokens, []);
 }
 
+/// Distinct states of a batch that the prefix cache knew, those that it did not, and the bytes that it now holds.
+pub fn decide_prefix(hits: usize, misses: usize, held_bytes: usize) {
+    all::DECIDE_PREFIX.add(hits as u64, ["hit".into()]);
+    all::DECIDE_PREFIX.add(misses as u64, ["miss".into()]);
+    all::DECIDE_PREFIX_BYTES.set(held_bytes as f64, []);
+}
+
 /// The decision model failed on a batch.
 pub fn decide_failure(fault: Fault) {
     all::DECIDE_FAILURES.add(1, [fault.as_str().into()]);
@@ -312,6 +319,7 @@ mod tests {
         decide_queue(1);
         decide_wait(second);
         decide_batch(4, 400, 300, second);
+        decide_prefix(1, 2, 300);
         decide_failure(Fault::Fatal);
         judge_request("openai", "ok");
         judge_seconds("openai", second);

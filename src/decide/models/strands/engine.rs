@@ -10,6 +10,7 @@ use super::schedule::{Item, Part, passes};
 use super::torso::{After, Segment, Torso};
 use crate::decide::{DecideError, Decider, Encoder, Layout, ModelInfo, Reply};
 use crate::domain::{Decision, Nobody};
+use crate::metrics;
 
 /// A Strands Decider over any torso.
 pub struct Strands<T: Torso> {
@@ -74,6 +75,8 @@ impl<T: Torso> Decider for Strands<T> {
                 replies[place.inquiry].decisions[place.question] = Ok(decision);
             }
         }
+        let misses = items.iter().filter(|item| item.state.is_some()).count();
+        metrics::decide_prefix(items.len() - misses, misses, self.cache.bytes());
         Ok(replies)
     }
 

@@ -20,6 +20,10 @@ mod window;
 
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod sharing;
 
 pub use error::LoadError;
 pub use json::{JsonError, Node, float_repr};

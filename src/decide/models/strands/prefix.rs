@@ -64,7 +64,6 @@ impl<S> PrefixCache<S> {
         self.bytes = 0;
     }
 
-    #[cfg(test)]
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes
