@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::SharedString;
 
-use crate::domain::{Closed, Label, Outcome, Standing, Tier, Verdict};
+use crate::domain::{Closed, Label, Outcome, Standing, Tier, Time, Verdict};
 use crate::error::Fault;
 
 use super::catalogue as all;
@@ -265,10 +265,21 @@ pub fn serve_feed_missed(verdicts: u64) {
     all::SERVE_FEED_MISSED.add(verdicts, []);
 }
 
-/// What runs, and since when (seconds since the Unix epoch).
-pub fn process_started(version: &'static str, features: &'static str, at: f64) {
-    all::BUILD.set(1.0, [version.into(), features.into()]);
-    all::START.set(at, []);
+/// The features that this build has beyond the default ones.
+pub fn features() -> Vec<&'static str> {
+    let known = [
+        ("kafka-tls", cfg!(feature = "kafka-tls")),
+        ("cuda", cfg!(feature = "cuda")),
+        ("metal", cfg!(feature = "metal")),
+    ];
+    known.into_iter().filter(|(_, built)| *built).map(|(name, _)| name).collect()
+}
+
+/// What runs, and since when.
+pub fn process_started(at: Time) {
+    let features = features().join(",");
+    all::BUILD.set(1.0, [env!("CARGO_PKG_VERSION").into(), features.into()]);
+    all::START.set(at.0 as f64 / 1e9, []);
 }
 
 /// Memory of this process in RAM.
@@ -334,7 +345,7 @@ mod tests {
         serve_request("/metrics", 200);
         serve_feed_readers(1);
         serve_feed_missed(4);
-        process_started("0.1.0", "default", 1.0);
+        process_started(Time(1_000_000_000));
         process_resident(9);
         process_ready(true);
     }

@@ -1,0 +1,71 @@
+//! The section `serve`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{ByteSize, Period};
+
+/// The HTTP listener for probes, metrics, verdicts and checks. It has no login: keep it on an address that only its users reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address and port. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Largest body of a request.
+    pub max_body_bytes: ByteSize,
+    /// How long a request's body may take to arrive, and then its answer to be made. Headers have 10 seconds, and an answer
+    /// that its client does not read has 30.
+    pub timeout: Period,
+    /// Most connections at a time; further ones wait.
+    pub max_connections: NonZeroUsize,
+    /// Most readers of the live feed at a time; further ones are asked to come back.
+    pub max_feed_readers: NonZeroUsize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8321)),
+            max_body_bytes: ByteSize::mib(16),
+            timeout: Period::seconds(60),
+            max_connections: NonZeroUsize::new(256).expect("256 is not zero"),
+            max_feed_readers: NonZeroUsize::new(32).expect("32 is not zero"),
+        }
+    }
+}
+
+impl Config {
+    /// Adds what is wrong with this section.
+    pub fn check(&self, problems: &mut Vec<String>) {
+        if self.max_body_bytes == ByteSize(0) {
+            problems.push("serve.max_body_bytes (0B) must be above 0".to_owned());
+        }
+        if self.timeout.0.is_zero() {
+            problems.push("serve.timeout (0s) must be above 0".to_owned());
+        }
+        if self.max_feed_readers >= self.max_connections {
+            problems.push(format!(
+                "serve.max_feed_readers ({}) must be below serve.max_connections ({}), or readers of the feed shut out probes",
+                self.max_feed_readers, self.max_connections
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn feed_readers_must_leave_room_for_probes() {
+        let mut problems = Vec::new();
+        Config::default().check(&mut problems);
+        assert_eq!(problems, Vec::<String>::new());
+        let config: Config = serde_saphyr::from_str("{ max_connections: 8, max_feed_readers: 8 }").unwrap();
+        config.check(&mut problems);
+        assert!(problems[0].starts_with("serve.max_feed_readers (8) must be below"), "{problems:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! The listener's routes put together, with what holds for all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::MethodRouter;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::connections::Limits;
+use super::reply::Refusal;
+use super::{Checker, Config, Readiness, check, connections, probes, verdicts};
+use crate::emit::Recent;
+use crate::metrics;
+
+/// How long a request's head may take to arrive.
+const HEADERS: Duration = Duration::from_secs(10);
+
+/// What the routes speak of.
+#[derive(Clone)]
+pub struct State {
+    /// The process's metrics.
+    pub metrics: metrics::Handle,
+    /// Whether spans are admitted.
+    pub readiness: watch::Receiver<Readiness>,
+    /// Recent verdicts.
+    pub recent: Recent,
+    /// Evaluates one answer; without it `/v1/check` says that it is not available.
+    pub checker: Option<Checker>,
+}
+
+/// What all handlers share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) state: State,
+    /// How long a body may take to arrive, and then the answer to be made.
+    pub(super) timeout: Duration,
+    /// Places for readers of the live feed.
+    pub(super) feed_places: Arc<Semaphore>,
+    pub(super) shutdown: CancellationToken,
+}
+
+/// Answers on `listener` until `shutdown`; then ends live feeds and waits shortly for requests in flight.
+pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdown: CancellationToken) {
+    let shared = Shared {
+        state,
+        timeout: config.timeout.0,
+        feed_places: Arc::new(Semaphore::new(config.max_feed_readers.get())),
+        shutdown: shutdown.clone(),
+    };
+    let router = Router::new()
+        .merge(probes::routes())
+        .merge(verdicts::routes())
+        .merge(check::routes())
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(shared);
+    let router = limited(router, config);
+    let limits = Limits { connections: config.max_connections.get(), headers: HEADERS };
+    connections::run(listener, router, limits, shutdown).await;
+}
+
+/// One route, counted under its pattern. Every file of routes uses this and not axum's own.
+pub(super) fn route(pattern: &'static str, methods: MethodRouter<Shared>) -> Router<Shared> {
+    let count = from_fn(move |request: Request, next: Next| async move {
+        let response = next.run(request).await;
+        metrics::serve_request(pattern, response.status().as_u16());
+        response
+    });
+    Router::new().route(pattern, methods.layer(count))
+}
+
+fn limited(router: Router, config: &Config) -> Router {
+    router.layer(DefaultBodyLimit::max(config.max_body_bytes.as_usize())).layer(from_fn(harden))
+}
+
+/// Verdicts hold text from outside: a browser must never take an answer for a page or a script.
+async fn harden(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn not_found(request: Request) -> Refusal {
+    metrics::serve_request("unmatched", StatusCode::NOT_FOUND.as_u16());
+    // Shortened: the path is the client's, and may be long.
+    let path: String = request.uri().path().chars().take(100).collect();
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", format!("there is nothing at {path}"))
+}
+
+async fn wrong_method(request: Request) -> Refusal {
+    let method = request.method().clone();
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        format!("this path does not take {method}; the header allow says what it takes"),
+    )
+}

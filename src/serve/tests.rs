@@ -1,0 +1,326 @@
+//! The listener over real sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::domain::{ByteSize, Period, Verdict};
+use crate::emit::{Recent, RecentConfig, sample};
+use crate::metrics;
+
+struct House {
+    address: SocketAddr,
+    client: Client,
+    readiness: watch::Sender<Readiness>,
+    recent: Recent,
+    shutdown: CancellationToken,
+    server: JoinHandle<()>,
+}
+
+impl House {
+    async fn open(config: Config, checker: Option<Checker>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (readiness, watched) = watch::channel(Readiness::Ready);
+        let recent = Recent::new(RecentConfig::default());
+        let state = State {
+            metrics: metrics::install().unwrap(),
+            readiness: watched,
+            recent: recent.clone(),
+            checker,
+        };
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        let server = tokio::spawn(async move { serve(listener, &config, state, stop).await });
+        Self { address, client: Client::new(), readiness, recent, shutdown, server }
+    }
+
+    async fn with_checker() -> Self {
+        Self::open(Config::default(), Some(Checker::new(checked))).await
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    async fn get(&self, path: &str) -> Response {
+        self.client.get(self.url(path)).send().await.unwrap()
+    }
+
+    async fn check(&self, body: &Value) -> Response {
+        self.client.post(self.url("/v1/check")).json(body).send().await.unwrap()
+    }
+
+    async fn post(&self, content_type: &str, body: impl Into<reqwest::Body>) -> Response {
+        let request = self.client.post(self.url("/v1/check")).header("content-type", content_type);
+        request.body(body).send().await.unwrap()
+    }
+
+    async fn close(self) {
+        self.shutdown.cancel();
+        self.server.await.unwrap();
+    }
+}
+
+/// Says in the verdict what it was asked, and fails on demand.
+fn checked(request: CheckRequest) -> futures::future::BoxFuture<'static, Result<Verdict, CheckError>> {
+    Box::pin(async move {
+        match request.response.as_str() {
+            "busy" => Err(CheckError::Busy { retry_after: Duration::from_secs(7) }),
+            "large" => Err(CheckError::TooLarge("2 claims too many".into())),
+            "broken" => Err(CheckError::Failed("no model".into())),
+            "slow" => std::future::pending().await,
+            _ => Ok(Verdict {
+                session_id: request.query,
+                truncated: vec![request.context.to_string(), request.response],
+                ..sample::check()
+            }),
+        }
+    })
+}
+
+async fn refusal(response: Response, status: u16) -> (String, String) {
+    assert_eq!(response.status().as_u16(), status);
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let body: Value = response.json().await.unwrap();
+    let text = |key: &str| body["detail"][key].as_str().unwrap().to_owned();
+    (text("error_type"), text("message"))
+}
+
+/// Reads an event stream until `count` events are there.
+async fn events(response: &mut Response, count: usize) -> Vec<(String, Value)> {
+    let mut text = String::new();
+    loop {
+        let found: Vec<(String, Value)> = text
+            .split("\n\n")
+            .filter_map(|block| {
+                let (name, data) = block.strip_prefix("event: ")?.split_once("\ndata: ")?;
+                Some((name.to_owned(), serde_json::from_str(data).ok()?))
+            })
+            .collect();
+        if found.len() >= count {
+            return found;
+        }
+        let chunk = response.chunk().await.unwrap().expect("the stream ended early");
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn probes_follow_the_daemon() {
+    let house = House::open(Config::default(), None).await;
+    assert_eq!(house.get("/healthz").await.json::<Value>().await.unwrap(), json!({"status": "alive"}));
+    for (readiness, status, word) in [
+        (Readiness::Starting, 503, "starting"),
+        (Readiness::Ready, 200, "ready"),
+        (Readiness::Stopping, 503, "stopping"),
+    ] {
+        house.readiness.send(readiness).unwrap();
+        let response = house.get("/readyz").await;
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(response.json::<Value>().await.unwrap(), json!({"status": word}));
+        assert_eq!(house.get("/healthz").await.status(), StatusCode::OK);
+    }
+    let version: Value = house.get("/version").await.json().await.unwrap();
+    assert_eq!(version["name"], "assayd");
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    house.close().await;
+}
+
+#[tokio::test]
+async fn metrics_are_prometheus_text_of_the_catalogue() {
+    let house = House::open(Config::default(), None).await;
+    house.get("/healthz").await;
+    house.get("/no/such/page").await;
+    let response = house.get("/metrics").await;
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    let text = response.text().await.unwrap();
+    assert!(text.contains("# TYPE assayd_serve_requests_total counter"));
+    assert!(text.contains("assayd_serve_requests_total{route=\"/healthz\",status=\"2xx\"}"));
+    assert!(text.contains("assayd_serve_requests_total{route=\"unmatched\",status=\"4xx\"}"));
+    // Only this room's lines: tests of other rooms record into the same process.
+    let own: Vec<&str> = text.lines().filter(|line| line.starts_with("assayd_serve_")).collect();
+    assert_eq!(metrics::strays(&own.join("\n")), Vec::<String>::new());
+    let resident = text.lines().find_map(|line| line.strip_prefix("assayd_process_resident_bytes ")).unwrap();
+    assert!(resident.parse::<f64>().unwrap() > 1e6, "{resident}");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn recent_verdicts_are_listed_newest_first_and_filtered() {
+    let house = House::open(Config::default(), None).await;
+    assert_eq!(house.get("/v1/verdicts").await.json::<Value>().await.unwrap(), json!({"verdicts": []}));
+    for number in 0..3 {
+        house.recent.push(&sample::numbered(number));
+    }
+    house.recent.push(&sample::skipped());
+    let listed = async |query: &str| -> Vec<Verdict> {
+        let body: Value = house.get(&format!("/v1/verdicts{query}")).await.json().await.unwrap();
+        serde_json::from_value(body["verdicts"].clone()).unwrap()
+    };
+    assert_eq!(listed("").await.len(), 4);
+    assert_eq!(listed("?limit=1").await, [sample::skipped()]);
+    assert_eq!(listed("?label=faithful&service=support-bot&limit=2").await, [2, 1].map(sample::numbered));
+    assert_eq!(listed("?outcome=skipped&agent=refunds").await, [sample::skipped()]);
+    assert_eq!(listed("?tier=proceed").await, []);
+    let (kind, message) = refusal(house.get("/v1/verdicts?label=wrong").await, 422).await;
+    assert_eq!(
+        (kind.as_str(), message.as_str()),
+        ("invalid_request", "label must be faithful, hallucination or unsure")
+    );
+    house.close().await;
+}
+
+#[tokio::test]
+async fn the_live_feed_shows_the_last_ones_then_each_new_one_and_ends_with_the_daemon() {
+    let house = House::open(Config::default(), None).await;
+    for number in 0..3 {
+        house.recent.push(&sample::numbered(number));
+    }
+    let request = house.client.get(house.url("/v1/verdicts?limit=2&label=faithful"));
+    let mut stream = request.header("accept", "text/event-stream").send().await.unwrap();
+    assert_eq!(stream.headers()["content-type"], "text/event-stream");
+    house.recent.push(&sample::full());
+    house.recent.push(&sample::numbered(3));
+    let names: Vec<String> = events(&mut stream, 3)
+        .await
+        .into_iter()
+        .map(|(name, data)| format!("{name} {}", data["verdict_id"].as_str().unwrap()))
+        .collect();
+    assert_eq!(names, ["verdict verdict-1", "verdict verdict-2", "verdict verdict-3"]);
+    house.shutdown.cancel();
+    assert!(stream.chunk().await.unwrap().is_none_or(|chunk| chunk.is_empty()));
+    house.close().await;
+}
+
+#[tokio::test]
+async fn readers_beyond_the_limit_are_asked_to_come_back() {
+    let config = Config { max_feed_readers: 1.try_into().unwrap(), ..Config::default() };
+    let house = House::open(config, None).await;
+    let first = house.get("/v1/verdicts?live=true").await;
+    let second = house.get("/v1/verdicts?live=true").await;
+    assert_eq!(second.headers()["retry-after"], "10");
+    assert_eq!(refusal(second, 503).await.0, "unavailable");
+    drop(first);
+    // The place is free again once the server has seen that the reader left.
+    while house.get("/v1/verdicts?live=true").await.status() != StatusCode::OK {
+        house.recent.push(&sample::full());
+        tokio::task::yield_now().await;
+    }
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_check_is_answered_with_a_verdict() {
+    let house = House::with_checker().await;
+    let body = json!({"context": {"orders": [7]}, "query": "where is it?", "response": "On its way."});
+    let response = house.check(&body).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+    let verdict: Verdict = response.json().await.unwrap();
+    assert_eq!(verdict.trace_id, None);
+    assert_eq!(verdict.session_id.as_deref(), Some("where is it?"));
+    assert_eq!(verdict.truncated, [r#"{"orders":[7]}"#, "On its way."]);
+    let body = json!({"context": "text", "response": "ok"}).to_string();
+    assert_eq!(house.post("application/json; charset=utf-8", body).await.status(), StatusCode::OK);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn bad_requests_are_4xx_with_a_reason_and_never_5xx() {
+    let config = Config { max_body_bytes: ByteSize(1_000), ..Config::default() };
+    let house = House::open(config, Some(Checker::new(checked))).await;
+    let (kind, message) = refusal(house.post("application/json", "{\"context\": ").await, 400).await;
+    assert!(kind == "invalid_json" && message.contains("line 1"), "{message}");
+    let (_, message) = refusal(house.post("application/json", &b"\xff\xfe"[..]).await, 400).await;
+    assert!(message.starts_with("the body is not JSON"), "{message}");
+    let (_, message) = refusal(house.check(&json!({"context": "a"})).await, 422).await;
+    assert!(message.contains("missing field `response`"), "{message}");
+    let (_, message) = refusal(house.check(&json!({"context": "a", "response": 7})).await, 422).await;
+    assert!(message.contains("expected a string"), "{message}");
+    let typo = json!({"context": "a", "response": "b", "querry": "c"});
+    let (_, message) = refusal(house.check(&typo).await, 422).await;
+    assert!(message.contains("unknown field `querry`") && message.contains("`query`"), "{message}");
+    let (kind, _) =
+        refusal(house.check(&json!({"context": "a".repeat(2_000), "response": "b"})).await, 413).await;
+    assert_eq!(kind, "too_large");
+    let (_, message) = refusal(house.post("text/plain", "{}").await, 415).await;
+    assert!(message.contains("send application/json"), "{message}");
+    let wrong_method = house.get("/v1/check").await;
+    assert_eq!(wrong_method.headers()["allow"], "POST");
+    assert_eq!(refusal(wrong_method, 405).await.0, "method_not_allowed");
+    assert_eq!(refusal(house.get("/v1/chekc").await, 404).await.0, "not_found");
+    let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
+    assert_eq!(refusal(house.post("application/json", deep).await, 400).await.0, "invalid_json");
+    let other_site = house.client.post(house.url("/v1/check")).header("sec-fetch-site", "cross-site");
+    assert_eq!(refusal(other_site.body("{}").send().await.unwrap(), 403).await.0, "forbidden");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn what_the_checker_says_becomes_a_status() {
+    let config = Config { timeout: Period::millis(100), ..Config::default() };
+    let house = House::open(config, Some(Checker::new(checked))).await;
+    let ask = async |response: &str| house.check(&json!({"context": "a", "response": response})).await;
+    let busy = ask("busy").await;
+    assert_eq!(busy.headers()["retry-after"], "7");
+    assert_eq!(refusal(busy, 503).await.0, "unavailable");
+    let (kind, message) = refusal(ask("large").await, 413).await;
+    assert_eq!(
+        (kind.as_str(), message.as_str()),
+        ("too_large", "the request is too large: 2 claims too many")
+    );
+    assert_eq!(refusal(ask("broken").await, 500).await.0, "evaluation_failed");
+    assert_eq!(refusal(ask("slow").await, 504).await.0, "timeout");
+    house.readiness.send(Readiness::Stopping).unwrap();
+    assert_eq!(refusal(ask("fine").await, 503).await.1, "assayd is stopping");
+    house.close().await;
+    let without = House::open(Config::default(), None).await;
+    assert_eq!(
+        refusal(without.check(&json!({"context": "a", "response": "b"})).await, 503).await.0,
+        "unavailable"
+    );
+    without.close().await;
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_is_not_waited_for_and_probes_go_on() {
+    let config = Config { timeout: Period::millis(100), ..Config::default() };
+    let house = House::open(config, Some(Checker::new(checked))).await;
+    let mut stream = TcpStream::connect(house.address).await.unwrap();
+    let head =
+        "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(house.get("/healthz").await.status(), StatusCode::OK);
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(answer.contains("the body did not arrive within 0.1 seconds"), "{answer}");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn many_readers_and_checks_at_once_are_all_answered() {
+    let house = Arc::new(House::with_checker().await);
+    let requests = (0..64).map(|number| {
+        let house = Arc::clone(&house);
+        tokio::spawn(async move {
+            let response = house.check(&json!({"context": number, "response": "fine"})).await;
+            let verdict: Verdict = response.json().await.unwrap();
+            verdict.truncated[0] == number.to_string()
+        })
+    });
+    for request in requests.collect::<Vec<_>>() {
+        assert!(request.await.unwrap());
+    }
+    Arc::into_inner(house).unwrap().close().await;
+}
