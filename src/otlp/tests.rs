@@ -3,6 +3,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::logs::v1 as wire_logs;
 use opentelemetry_proto::tonic::trace::v1 as wire;
+use proptest::prelude::*;
 use prost::Message;
 use serde_json::{Value as Json, json};
 
@@ -265,4 +266,31 @@ fn json_without_a_signal_is_refused_and_an_empty_object_is_an_empty_request() {
     assert!(matches!(decode(Signal::Traces, Encoding::Json, metrics), Err(DecodeError::NoSignal)));
     assert!(decode(Signal::Traces, Encoding::Json, b"{}").unwrap().is_empty());
     assert!(decode(Signal::Traces, Encoding::Protobuf, b"").unwrap().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode_any(&bytes);
+        let _ = decode(Signal::Logs, Encoding::Json, &bytes);
+    }
+
+    #[test]
+    fn no_damage_to_a_good_request_makes_it_panic(cut in 0usize..400, at in 0usize..400, byte in any::<u8>()) {
+        let json = json!({ "resourceSpans": [{ "resource": { "attributes": [] }, "scopeSpans": [{ "spans": [{
+            "traceId": TRACE, "spanId": SPAN, "kind": 3, "status": { "code": 1 },
+            "attributes": [{ "key": "k", "value": { "kvlistValue": { "values": [{ "key": "i", "value": { "intValue": "1" } }] } } }],
+        }] }] }] });
+        let attributes = vec![pair("k", text("some value"))];
+        let event = wire::span::Event { name: "exception".into(), attributes: attributes.clone(), ..Default::default() };
+        let span = wire::Span { attributes, events: vec![event], ..wire_span(&[1; 16], &[1; 8]) };
+        for mut body in [json.to_string().into_bytes(), traces(vec![span]).encode_to_vec()] {
+            let length = body.len();
+            body[at % length] = byte;
+            body.truncate(length - cut % length);
+            let _ = decode_any(&body);
+        }
+    }
 }

@@ -23,7 +23,7 @@ pub struct Config {
     pub wait: Period,
     /// When a sender that was refused for lack of memory should come back.
     pub retry_after: Period,
-    /// How long a sender may take to send its request.
+    /// How long a sender may take to send its request; an HTTP connection that is silent for so long is closed.
     pub request_timeout: Period,
 }
 
@@ -63,7 +63,7 @@ impl Default for Config {
             max_message: ByteSize::mib(64),
             wait: Period::millis(250),
             retry_after: Period::seconds(1),
-            request_timeout: Period::seconds(30),
+            request_timeout: Period::seconds(60),
         }
     }
 }

@@ -128,16 +128,18 @@ impl Door {
 
     /// Admits spans when there is room, however long that takes: for sources that can be paused.
     pub async fn admit_waiting(&self, arrival: Arrival, mut held: Held) -> Result<(), Refusal> {
+        let Arrival { spans, logs, promise, raw } = arrival;
         // Kept even when the future is dropped half-way: the source must hear "retry", not "done".
-        let ticket = arrival.promise.ticket();
-        let bytes = weight(&arrival.spans, &arrival.logs);
+        let ticket = promise.ticket();
+        // `acknowledge: stored` will have its place here: the request goes to disk before it is let in.
+        drop(raw);
+        let bytes = weight(&spans, &logs);
         if bytes > self.limit {
             return Err(Refusal::TooLarge { bytes, limit: self.limit });
         }
         let enter = async {
             self.resize(&mut held, bytes).await;
-            let stakes = Stakes { promise: arrival.promise, held };
-            let delivery = Delivery { spans: arrival.spans, logs: arrival.logs, stakes };
+            let delivery = Delivery { spans, logs, stakes: Stakes { promise, held } };
             self.queue.send(delivery).await.map_err(|_| Refusal::Closing)
         };
         tokio::select! {

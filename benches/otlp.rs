@@ -1,0 +1,113 @@
+//! Claims: one core takes in at least 100,000 small spans per second, and at least 200 MB of LLM-sized spans per second, from
+//! OTLP bytes to complete traces.
+//!
+//! `cargo bench --bench otlp`. The elements per second of `small spans` and the bytes per second of `LLM-sized spans` are the
+//! figures; JSON is there for comparison.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use assayd::assemble::{Assembler, Config};
+use assayd::domain::Time;
+use assayd::otlp::{Encoding, Signal, decode};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+
+const NOW: Time = Time(1_796_025_600_000_000_000);
+const SPANS_PER_TRACE: u64 = 10;
+/// What the batch processors of the SDKs send at most by default.
+const SPANS_PER_REQUEST: u64 = 512;
+
+fn pair(key: &str, value: any_value::Value) -> KeyValue {
+    KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }), ..Default::default() }
+}
+
+fn text(key: &str, value: impl Into<String>) -> KeyValue {
+    pair(key, any_value::Value::StringValue(value.into()))
+}
+
+/// Span `index` of a request: traces of ten spans, root first.
+fn span(index: u64, attributes: Vec<KeyValue>) -> Span {
+    let (trace, position) = (index / SPANS_PER_TRACE, index % SPANS_PER_TRACE);
+    let span_id = |position: u64| (trace * SPANS_PER_TRACE + position + 1).to_be_bytes().to_vec();
+    Span {
+        trace_id: u128::from(trace + 1).to_be_bytes().to_vec(),
+        span_id: span_id(position),
+        parent_span_id: if position == 0 { Vec::new() } else { span_id(position - 1) },
+        name: "chat gpt-4o".into(),
+        kind: 3,
+        start_time_unix_nano: NOW.0 + index,
+        end_time_unix_nano: NOW.0 + index + 1_000_000,
+        attributes,
+        ..Default::default()
+    }
+}
+
+fn small(index: u64) -> Span {
+    let attributes = vec![
+        text("gen_ai.operation.name", "chat"),
+        text("gen_ai.provider.name", "openai"),
+        text("gen_ai.request.model", "gpt-4o"),
+        text("gen_ai.response.model", "gpt-4o-2024-08-06"),
+        text("gen_ai.response.id", format!("chatcmpl-{index}")),
+        pair("gen_ai.usage.input_tokens", any_value::Value::IntValue(211)),
+        pair("gen_ai.usage.output_tokens", any_value::Value::IntValue(42)),
+        text("server.address", "api.openai.com"),
+    ];
+    span(index, attributes)
+}
+
+fn llm_sized(index: u64) -> Span {
+    let content =
+        "The invoice says that the order was paid on 3 May, and the policy allows thirty days. ".repeat(60);
+    let attributes =
+        (0..20).map(|n| text(&format!("llm.input_messages.{n}.message.content"), &content[..5000]));
+    span(index, attributes.collect())
+}
+
+fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
+    let resource = Resource { attributes: vec![text("service.name", "shop")], ..Default::default() };
+    let scope = InstrumentationScope { name: "bench".into(), ..Default::default() };
+    let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..Default::default() }];
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans, ..Default::default() }],
+    }
+}
+
+/// The way of a request from its bytes to complete traces. Gives the number of traces.
+fn take_in(encoding: Encoding, body: &[u8]) -> usize {
+    let decoded = decode(Signal::Traces, encoding, body).expect("the bench's own request");
+    let mut assembler: Assembler<usize> = Assembler::new(Config::default());
+    assembler.push(NOW, decoded.spans, decoded.logs, |bytes| bytes);
+    let later = NOW + Duration::from_secs(2);
+    std::iter::from_fn(|| assembler.pop(later)).map(black_box).count()
+}
+
+fn intake(criterion: &mut Criterion) {
+    let small = request((0..SPANS_PER_REQUEST).map(small).collect());
+    let llm_sized = request((0..SPANS_PER_TRACE).map(llm_sized).collect());
+
+    let mut group = criterion.benchmark_group("small spans");
+    group.throughput(Throughput::Elements(SPANS_PER_REQUEST));
+    let body = small.encode_to_vec();
+    group.bench_function("protobuf", |bencher| bencher.iter(|| take_in(Encoding::Protobuf, &body)));
+    let body = serde_json::to_vec(&small).expect("a request is JSON");
+    group.bench_function("json", |bencher| bencher.iter(|| take_in(Encoding::Json, &body)));
+    group.finish();
+
+    let mut group = criterion.benchmark_group("LLM-sized spans");
+    let body = llm_sized.encode_to_vec();
+    group.throughput(Throughput::Bytes(body.len() as u64));
+    group.bench_function("protobuf", |bencher| bencher.iter(|| take_in(Encoding::Protobuf, &body)));
+    let body = serde_json::to_vec(&llm_sized).expect("a request is JSON");
+    group.throughput(Throughput::Bytes(body.len() as u64));
+    group.bench_function("json", |bencher| bencher.iter(|| take_in(Encoding::Json, &body)));
+    group.finish();
+}
+
+criterion_group!(benches, intake);
+criterion_main!(benches);
