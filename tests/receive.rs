@@ -363,6 +363,7 @@ async fn too_large_is_refused_for_good_and_bombs_do_not_unpack() {
         assert!(status.get_details_retry_info().is_none(), "the same will never fit");
     }
     assert_eq!(house.post_protobuf(large.encode_to_vec()).await.status(), 413);
+    assert_eq!(house.post_protobuf(vec![b'x'; 390_000]).await.status(), 413);
     for (encoding, body) in
         [("gzip", packed), ("zstd", zstd::encode_all(&large.encode_to_vec()[..], 3).unwrap())]
     {

@@ -21,6 +21,9 @@ use super::door::{Door, Held, Refusal};
 use super::intake::{Accepted, Content, Intake, Refused};
 use super::{Config, listen, reply};
 
+/// How much of a refused body is still read, in units of the largest message.
+const DRAINED_MESSAGES: usize = 4;
+
 /// Serves OTLP over HTTP until `shutdown`; then accepts nothing more, finishes what is in flight and returns.
 pub async fn serve(
     listener: TcpListener,
@@ -87,19 +90,43 @@ impl Receiver {
     }
 
     /// The body, with memory held for each piece before the next one is read.
+    ///
+    /// After a refusal the rest is read and thrown away, up to a limit: a sender that is cut off while it writes sees a broken
+    /// connection, not our answer.
     async fn read(&self, body: Body, held: &mut Held) -> Result<Bytes, Refused> {
-        let limit = self.intake.max_message();
         let mut pieces = body.into_data_stream();
         let mut whole = BytesMut::new();
+        let mut refused = None;
+        let mut received = 0;
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(|error| Refused::Broken(error.to_string()))?;
-            if whole.len() + piece.len() > limit {
-                return Err(Refused::Oversized { limit });
+            received += piece.len();
+            if refused.is_some() && received > DRAINED_MESSAGES * self.intake.max_message() {
+                break;
             }
-            self.intake.door().grow(held, piece.len())?;
-            whole.extend_from_slice(&piece);
+            if refused.is_none()
+                && let Err(reason) = self.hold(&piece, received, held)
+            {
+                refused = Some(reason);
+                whole = BytesMut::new();
+                *held = Held::default();
+            }
+            if refused.is_none() {
+                whole.extend_from_slice(&piece);
+            }
         }
-        Ok(whole.freeze())
+        match refused {
+            Some(refused) => Err(refused),
+            None => Ok(whole.freeze()),
+        }
+    }
+
+    fn hold(&self, piece: &Bytes, received: usize, held: &mut Held) -> Result<(), Refused> {
+        let limit = self.intake.max_message();
+        if received > limit {
+            return Err(Refused::Oversized { limit });
+        }
+        Ok(self.intake.door().grow(held, piece.len())?)
     }
 
     fn refuse(&self, encoding: Encoding, refused: &Refused) -> Response {

@@ -105,7 +105,9 @@ impl Intake {
     /// Counts a refusal.
     pub(super) fn refused(&self, refused: &Refused) {
         metrics::receive_refused(self.receiver, refused.reason());
-        tracing::debug!(receiver = self.receiver, reason = refused.reason(), "request refused: {refused}");
+        // As a quoted field: the message may cite the sender's content.
+        let error = refused.to_string();
+        tracing::debug!(receiver = self.receiver, reason = refused.reason(), ?error, "request refused");
     }
 
     /// Reads a request and admits its spans.

@@ -17,6 +17,9 @@ use crate::otlp::{Encoding, Signal};
 use super::door::Refusal;
 use super::intake::{Accepted, Refused};
 
+/// Parsers cite what they do not like, and that may be long.
+const MESSAGE_CHARS: usize = 1000;
+
 /// The response to an admitted request; `partial_success` only if something was left out, as OTLP demands.
 pub(super) fn accepted(signal: Signal, encoding: Encoding, accepted: &Accepted) -> Bytes {
     let is_partial = accepted.rejected > 0;
@@ -59,7 +62,7 @@ pub(super) fn retry_after(refused: &Refused, delay: Duration) -> Option<Duration
 /// A refusal as gRPC says it. Senders retry on `UNAVAILABLE`, and drop on `INVALID_ARGUMENT` and on `RESOURCE_EXHAUSTED`
 /// without RetryInfo.
 pub(super) fn status(refused: &Refused, delay: Duration) -> tonic::Status {
-    let message = refused.to_string();
+    let message: String = refused.to_string().chars().take(MESSAGE_CHARS).collect();
     match retry_after(refused, delay) {
         Some(delay) => {
             let details = ErrorDetails::with_retry_info(Some(delay));
