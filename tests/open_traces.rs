@@ -91,7 +91,6 @@ fn twenty_thousand_open_traces_of_ten_spans_hold_less_than_500_mb() {
     assert_eq!(assembler.open() as u64, TRACES);
     let held = HELD.load(Ordering::Relaxed) - before;
     let counted = assembler.bytes();
-    println!("held {} MB, counted {} MB", held / 1_000_000, counted / 1_000_000);
     assert!(held < LIMIT, "{held} bytes");
     assert!(counted > held / 2 && counted < held * 2, "{counted} bytes counted, {held} held");
 }
