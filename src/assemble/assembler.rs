@@ -201,8 +201,12 @@ impl<P> Assembler<P> {
             return Some(fresh);
         };
         if kept.settled {
-            if kept.content.as_ref().is_some_and(|content| group.is_known(&content.seen)) {
-                pushed.duplicates += group.len();
+            if let Some(content) = &kept.content
+                && group.adds_nothing(content, &self.config)
+            {
+                let duplicates = group.known(&content.seen);
+                pushed.duplicates += duplicates;
+                pushed.beyond += group.len() - duplicates;
                 return None;
             }
             if self.config.late == Late::Ignore {
@@ -267,9 +271,20 @@ impl Group {
         (self.spans.len() + self.logs.len()) as u64
     }
 
-    fn is_known(&self, seen: &Seen) -> bool {
-        self.spans.iter().all(|span| seen.has_span(span.span_id))
-            && self.logs.iter().all(|(fingerprint, _)| seen.has_log(*fingerprint))
+    /// How much of it the trace has already.
+    fn known(&self, seen: &Seen) -> u64 {
+        let spans = self.spans.iter().filter(|span| seen.has_span(span.span_id)).count();
+        let logs = self.logs.iter().filter(|(fingerprint, _)| seen.has_log(*fingerprint)).count();
+        (spans + logs) as u64
+    }
+
+    /// Whether the closed trace has all of it, or no room for what it has not.
+    fn adds_nothing(&self, content: &Content, config: &Config) -> bool {
+        let limit = config.max_spans.get();
+        let no_span = self.spans.is_empty() || content.trace.spans.len() >= limit;
+        let no_log = self.logs.is_empty() || content.trace.logs.len() >= limit;
+        (no_span || self.spans.iter().all(|span| content.seen.has_span(span.span_id)))
+            && (no_log || self.logs.iter().all(|(fingerprint, _)| content.seen.has_log(*fingerprint)))
     }
 }
 

@@ -246,6 +246,19 @@ fn spans_beyond_the_limit_are_counted_and_hold_no_memory() {
 }
 
 #[test]
+fn a_full_trace_is_not_opened_again_for_what_it_cannot_hold() {
+    let config = Config { max_spans: NonZeroUsize::new(2).unwrap(), ..Config::default() };
+    let mut assembler = Assembler::new(config);
+    push(&mut assembler, 0.0, vec![span(1, 0), span(2, 1)]);
+    assert!(assembler.pop(at(2.0)).is_some());
+    assembler.settled(trace_id(1), 0);
+    let late = push(&mut assembler, 5.0, vec![span(2, 1), span(3, 1)]);
+    assert_eq!((late.duplicates, late.beyond, assembler.open()), (1, 1, 0));
+    let late = assembler.push(at(6.0), vec![span(4, 1)], vec![log(1, "late")], |bytes| bytes);
+    assert_eq!((late.beyond, late.logs, assembler.open()), (1, 1, 1), "there is room for log records");
+}
+
+#[test]
 fn a_patient_service_makes_its_traces_wait() {
     let patient = Patience { root_grace: Some(Period::seconds(20)), idle: None };
     let services = BTreeMap::from([("slow".to_owned(), patient)]);
