@@ -275,6 +275,11 @@ const OWN_PROPERTIES: [&str; 24] = [
 ];
 
 impl Config {
+    /// No sink at all: verdicts are only remembered. For programs that read them there; a configuration file may not say so.
+    pub fn nowhere() -> Self {
+        Self { stdout: Some(false), ..Self::default() }
+    }
+
     /// Whether verdicts go to standard output.
     pub fn to_stdout(&self) -> bool {
         self.stdout.unwrap_or(self.jsonl.is_none() && self.kafka.is_none())
@@ -425,6 +430,7 @@ mod tests {
     #[test]
     fn a_house_without_any_sink_is_refused() {
         assert_eq!(problems("stdout: false").len(), 1);
+        assert!(!Config::nowhere().to_stdout());
     }
 
     #[test]

@@ -57,6 +57,9 @@ impl JsonlFile {
             fs::create_dir_all(folder)?;
         }
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(&config.path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("not a regular file; for pipes and terminals there is emit.stdout"));
+        }
         lock(&file)?;
         let length = mend(&mut file, &config.path)?;
         let metadata = file.metadata()?;
@@ -388,6 +391,34 @@ mod tests {
         let file = JsonlFile::open(settings.clone()).unwrap();
         assert_eq!(file.length, 3);
         assert_eq!(fs::read_to_string(&settings.path).unwrap(), "{}\n");
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn wherever_a_crash_cuts_the_file_all_whole_lines_stay_and_nothing_else(cut in 0usize..6_000) {
+            let folder = tempfile::tempdir().unwrap();
+            let settings = config(&folder, never());
+            fs::create_dir_all(settings.path.parent().unwrap()).unwrap();
+            let all: Vec<u8> = (0..3).flat_map(|number| line(&sample::numbered(number))).collect();
+            let left = &all[..cut.min(all.len())];
+            fs::write(&settings.path, left).unwrap();
+            let mut file = JsonlFile::open(settings.clone()).unwrap();
+            file.append(&[line(&sample::numbered(9))]).unwrap();
+            let one = line(&sample::numbered(0)).len();
+            // A line that lacks only its newline is whole.
+            let whole = (left.len() + 1) / one;
+            let expected: Vec<Verdict> = (0..whole as u64).chain([9]).map(sample::numbered).collect();
+            proptest::prop_assert_eq!(verdicts(&settings.path), expected);
+        }
+    }
+
+    #[test]
+    fn pipes_and_devices_are_refused() {
+        let device = JsonlConfig { path: "/dev/null".into(), ..JsonlConfig::default() };
+        let error = Jsonl::open(device).err().unwrap();
+        assert!(error.message.contains("not a regular file"), "{error}");
     }
 
     #[test]

@@ -87,8 +87,9 @@ struct Held {
 
 impl Recent {
     /// An empty memory.
-    pub fn new(config: RecentConfig) -> Self {
+    pub fn new(config: &RecentConfig) -> Self {
         let (feed, _) = broadcast::channel(FEED);
+        let config = config.clone();
         Self { shared: Arc::new(Shared { config, held: Mutex::new(Held::default()), feed }) }
     }
 
@@ -167,7 +168,7 @@ mod tests {
     use crate::emit::sample;
 
     fn recent(max_verdicts: usize, max_bytes: u64) -> Recent {
-        Recent::new(RecentConfig {
+        Recent::new(&RecentConfig {
             max_verdicts: NonZeroUsize::new(max_verdicts).unwrap(),
             max_bytes: ByteSize(max_bytes),
         })

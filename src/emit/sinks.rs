@@ -223,7 +223,7 @@ mod tests {
 
     fn fan_out(sinks: &[&Scripted]) -> (Sinks, Recent, CancellationToken) {
         let retry = RetryConfig { first: Period::millis(1), longest: Period::millis(2) };
-        let recent = Recent::new(RecentConfig::default());
+        let recent = Recent::new(&RecentConfig::default());
         let give_up = CancellationToken::new();
         let mut all = Sinks::none(retry, recent.clone(), give_up.clone());
         for sink in sinks {

@@ -3,10 +3,16 @@
 
 mod catalogue;
 mod labels;
+mod metric;
 mod record;
 mod recorder;
+mod reference;
+mod strays;
 
-pub use catalogue::{ALL, Kind, Label as MetricLabel, Metric, Values, strays};
+pub use catalogue::ALL;
 pub use labels::{MAX_AGENTS, MAX_SERVICES, MAX_WORDS, OTHER, UNKNOWN};
+pub use metric::{Kind, Label as MetricLabel, Metric, Values};
 pub use record::*;
 pub use recorder::{AlreadyInstalled, Handle, describe, install};
+pub use reference::reference;
+pub use strays::strays;

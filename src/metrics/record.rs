@@ -29,8 +29,10 @@ pub fn emitted(written: &Verdict) {
     }
     if let Some(grounding) = &written.grounding {
         all::SCORE.record(grounding.score, [labels::service(service).into()]);
-        for assayed in &grounding.claims {
-            claim(service, assayed.standing);
+        let standings = Standing::ALL.map(Some).into_iter().chain([None]);
+        for standing in standings {
+            let count = grounding.claims.iter().filter(|claim| claim.standing == standing).count();
+            claims(service, standing, count);
         }
     }
     if written.trace_id.is_some() {
@@ -46,10 +48,10 @@ pub fn scored(service: Option<&str>, agent: Option<&str>, hallucination: bool) {
     all::SCORED.add(1, values);
 }
 
-/// A claim of a scored answer.
-pub fn claim(service: Option<&str>, standing: Option<Standing>) {
+/// Claims of a scored answer that stand alike.
+pub fn claims(service: Option<&str>, standing: Option<Standing>, count: usize) {
     let standing = standing.map_or("none", Standing::as_str);
-    all::CLAIMS.add(1, [labels::service(service).into(), standing.into()]);
+    all::CLAIMS.add(count as u64, [labels::service(service).into(), standing.into()]);
 }
 
 /// An answer of the cascade: `question` is `grounding` or an id of the configuration, `by` is `local`, `judge` or `nobody`.
@@ -304,7 +306,7 @@ mod tests {
         verdict(Some("shop"), None, Some(Label::Faithful), Some(Tier::Proceed));
         scored(Some("shop"), Some("refunds"), true);
         all::SCORE.record(0.5, ["shop".into()]);
-        claim(Some("shop"), Some(Standing::Grounded));
+        claims(Some("shop"), Some(Standing::Grounded), 2);
         cascade_answer("grounding", "local");
         cascade_escalation("grounding");
         trace_outcome(Outcome::Skipped, Some("no_answer: the trace ends without an answer"));

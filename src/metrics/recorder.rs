@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use super::catalogue::{ALL, Kind, Metric};
+use super::catalogue::ALL;
+use super::metric::{Kind, Metric};
 
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 

@@ -31,7 +31,7 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (readiness, watched) = watch::channel(Readiness::Ready);
-        let recent = Recent::new(RecentConfig::default());
+        let recent = Recent::new(&RecentConfig::default());
         let state = State {
             metrics: metrics::install().unwrap(),
             readiness: watched,

@@ -132,7 +132,7 @@ async fn while_the_broker_is_down_verdicts_wait_and_none_is_lost() {
     assert_eq!(error.fault, Fault::Transient, "{error}");
 
     let retry = RetryConfig { first: Period::millis(10), longest: Period::millis(100) };
-    let recent = Recent::new(RecentConfig::default());
+    let recent = Recent::new(&RecentConfig::default());
     let mut sinks = Sinks::none(retry, recent, CancellationToken::new());
     sinks.add(SINK, Shared(Arc::clone(&sink)));
     let sinks = Arc::new(sinks);
