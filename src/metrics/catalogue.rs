@@ -217,6 +217,52 @@ pub const RECEIVE_DEAD_LETTERS: Metric = counter(
     &[RECEIVER],
     "Messages that could not be decoded and were set aside.",
 );
+/// Deliveries stored.
+pub const SPOOL_APPENDS: Metric = counter(
+    "assayd_spool_appends_total",
+    "deliveries",
+    &[closed("result", &["ok", "full", "too_large", "failed"])],
+    "Deliveries that were to be stored; all but ok were refused and not acknowledged.",
+);
+/// Deliveries per commit.
+pub const SPOOL_COMMIT_DELIVERIES: Metric = histogram(
+    "assayd_spool_commit_deliveries",
+    "deliveries",
+    POWERS,
+    &[],
+    "Deliveries that became durable with one sync.",
+);
+/// Bytes written.
+pub const SPOOL_BYTES: Metric =
+    counter("assayd_spool_written_bytes_total", "bytes", &[], "Bytes that were written to the spool.");
+/// Time of commits.
+pub const SPOOL_COMMIT_SECONDS: Metric = histogram(
+    "assayd_spool_commit_seconds",
+    "seconds",
+    SECONDS,
+    &[],
+    "Time of one write and one sync of the spool.",
+);
+/// Space taken.
+pub const SPOOL_HELD_BYTES: Metric =
+    gauge("assayd_spool_held_bytes", "bytes", &[], "Disk space of the spool; spool.max_bytes bounds it.");
+/// Deliveries stored and not done.
+pub const SPOOL_HELD_DELIVERIES: Metric =
+    gauge("assayd_spool_held_deliveries", "deliveries", &[], "Stored deliveries that are not done.");
+/// Deliveries replayed.
+pub const SPOOL_REPLAYED: Metric = counter(
+    "assayd_spool_replayed_total",
+    "deliveries",
+    &[],
+    "Deliveries of an earlier process that were found not done.",
+);
+/// Bytes lost.
+pub const SPOOL_LOST_BYTES: Metric = counter(
+    "assayd_spool_lost_bytes_total",
+    "bytes",
+    &[closed("why", &["damaged", "torn"])],
+    "Bytes of the spool that could not be read: damaged may have been acknowledged, torn was not.",
+);
 /// Open traces.
 pub const ASSEMBLE_LIVE_TRACES: Metric =
     gauge("assayd_assemble_live_traces", "traces", &[], "Traces that are still open.");
@@ -459,6 +505,14 @@ pub static ALL: &[Metric] = &[
     RECEIVE_LATENESS,
     RECEIVE_HELD_BYTES,
     RECEIVE_DEAD_LETTERS,
+    SPOOL_APPENDS,
+    SPOOL_COMMIT_DELIVERIES,
+    SPOOL_BYTES,
+    SPOOL_COMMIT_SECONDS,
+    SPOOL_HELD_BYTES,
+    SPOOL_HELD_DELIVERIES,
+    SPOOL_REPLAYED,
+    SPOOL_LOST_BYTES,
     ASSEMBLE_LIVE_TRACES,
     ASSEMBLE_LIVE_BYTES,
     ASSEMBLE_CLOSED,

@@ -137,6 +137,31 @@ pub fn receive_dead_letter(receiver: &'static str) {
     all::RECEIVE_DEAD_LETTERS.add(1, [receiver.into()]);
 }
 
+/// Deliveries that were to be stored: `result` is `ok`, `full`, `too_large` or `failed`.
+pub fn spool_appends(result: &'static str, deliveries: usize) {
+    all::SPOOL_APPENDS.add(deliveries as u64, [result.into()]);
+}
+
+/// A commit of the spool: one write and one sync.
+pub fn spool_commit(deliveries: usize, bytes: usize, took: Duration) {
+    all::SPOOL_COMMIT_DELIVERIES.record(deliveries as f64, []);
+    all::SPOOL_BYTES.add(bytes as u64, []);
+    all::SPOOL_COMMIT_SECONDS.record(took.as_secs_f64(), []);
+}
+
+/// What the spool holds now: bytes on disk, and deliveries that are not done.
+pub fn spool_held(bytes: u64, deliveries: usize) {
+    all::SPOOL_HELD_BYTES.set(bytes as f64, []);
+    all::SPOOL_HELD_DELIVERIES.set(deliveries as f64, []);
+}
+
+/// What was found at the start: deliveries to replay, bytes that are damaged, and bytes of writes that were cut off.
+pub fn spool_recovered(deliveries: usize, damaged_bytes: u64, torn_bytes: u64) {
+    all::SPOOL_REPLAYED.add(deliveries as u64, []);
+    all::SPOOL_LOST_BYTES.add(damaged_bytes, ["damaged".into()]);
+    all::SPOOL_LOST_BYTES.add(torn_bytes, ["torn".into()]);
+}
+
 /// Open traces, and the bytes of their spans.
 pub fn assemble_live(traces: usize, bytes: usize) {
     all::ASSEMBLE_LIVE_TRACES.set(traces as f64, []);
@@ -334,6 +359,10 @@ mod tests {
         decide_batch(4, 400, 300, second);
         decide_prefix(1, 2, 300);
         decide_failure(Fault::Fatal);
+        spool_appends("ok", 2);
+        spool_commit(2, 100, second);
+        spool_held(100, 2);
+        spool_recovered(1, 2, 3);
         judge_request("openai", "ok");
         judge_seconds("openai", second);
         judge_tokens("openai", 10, 20);

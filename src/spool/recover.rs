@@ -1,0 +1,88 @@
+//! Reads what an earlier process left: live entries in order, what was torn, what is damaged.
+
+use super::disk::{Disk, Folder};
+use super::format::{Found, Header, Mark, RECORD_HEADER, SEGMENT_HEADER, scan};
+use super::ledger::Ledger;
+use super::{SpoolError, SpoolId};
+
+/// What was found when the spool was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovery {
+    /// Entries that are not settled.
+    pub entries: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes at the ends of segments that are no whole record: writes that were cut off before they were acknowledged.
+    pub torn_bytes: u64,
+    /// Places inside segments that are no record: acknowledged deliveries may have been lost there.
+    pub damaged_places: usize,
+    /// Their bytes.
+    pub damaged_bytes: u64,
+}
+
+/// A spool as it was found.
+pub(super) struct Remains {
+    pub recovery: Recovery,
+    pub ledger: Ledger,
+    pub ids: Vec<SpoolId>,
+    /// Bytes of all segments.
+    pub bytes: Vec<(u64, u64)>,
+}
+
+/// Reads all segments of `folder`. Afterwards all of them are sealed: new entries go to a new one.
+pub(super) fn recover(folder: &mut Folder) -> Result<Remains, SpoolError> {
+    let mut found = Remains {
+        recovery: Recovery::default(),
+        ledger: Ledger::default(),
+        ids: Vec::new(),
+        bytes: Vec::new(),
+    };
+    let mut marks: Vec<(u64, Mark)> = Vec::new();
+    for number in folder.segments()? {
+        let bytes = folder.read(number)?;
+        let Some(header) = Header::decode(&bytes).filter(|header| header.number == number) else {
+            // The header is made durable before the first entry is taken: a shorter file never held one.
+            if bytes.len() <= SEGMENT_HEADER {
+                found.recovery.torn_bytes += bytes.len() as u64;
+                folder.remove(number)?;
+                continue;
+            }
+            let aside = folder.set_aside(number)?;
+            tracing::error!(file = %aside.display(), bytes = bytes.len(), "a segment of the spool cannot be read and is set aside");
+            found.recovery.damaged_places += 1;
+            found.recovery.damaged_bytes += bytes.len() as u64;
+            continue;
+        };
+        found.ledger.open(number);
+        found.bytes.push((number, bytes.len() as u64));
+        for record in scan(&bytes, header) {
+            match record {
+                Found::Entry { index, payload, .. } => {
+                    found.ledger.appended(Mark { segment: number, index });
+                    let offset = (payload.start - RECORD_HEADER) as u64;
+                    found.ids.push(SpoolId::new(Mark { segment: number, index }, offset, payload.len()));
+                }
+                Found::Marks(found) => marks.extend(found.into_iter().map(|mark| (number, mark))),
+                Found::Damaged(range) => {
+                    tracing::error!(segment = number, ?range, "a part of the spool is damaged and skipped");
+                    found.recovery.damaged_places += 1;
+                    found.recovery.damaged_bytes += range.len() as u64;
+                }
+                Found::Torn(range) => {
+                    tracing::warn!(segment = number, ?range, "the end of a segment of the spool was cut off");
+                    found.recovery.torn_bytes += range.len() as u64;
+                }
+            }
+        }
+        found.ledger.seal(number);
+    }
+    // After all segments are read: a mark may stand before or after what it settles.
+    for (at, mark) in marks {
+        found.ledger.settled(mark, at);
+    }
+    let ledger = &found.ledger;
+    found.ids.retain(|id| ledger.is_live(id.mark()));
+    found.recovery.entries = found.ids.len();
+    found.recovery.bytes = found.ids.iter().map(|id| id.length() as u64).sum();
+    Ok(found)
+}

@@ -1,0 +1,485 @@
+//! Writes the log: everything that waits goes out in one write and one sync. One thread owns it.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::disk::Disk;
+use super::format::{Header, Mark, RECORD_HEADER, SEGMENT_HEADER, encode_entry, encode_marks};
+use super::ledger::Ledger;
+use super::{SpoolError, SpoolId};
+use crate::metrics;
+
+/// A segment that is done stays for this long. Deliveries of one trace are settled one after the other; if the process is
+/// killed in between, the marks of all of them should be there, or half a trace would be replayed.
+pub(super) const GRACE: Duration = Duration::from_millis(500);
+const MARKS_PER_RECORD: usize = 1 << 16;
+
+/// An entry that waits to become durable.
+pub(super) struct Append {
+    pub kind: u8,
+    pub payload: Bytes,
+    /// Space that it was promised on disk: its payload and its record's header.
+    pub reserved: u64,
+    pub reply: oneshot::Sender<Result<SpoolId, SpoolError>>,
+    /// Its share of the memory for waiting entries; free when it is written.
+    pub room: OwnedSemaphorePermit,
+}
+
+struct Active {
+    header: Header,
+    file: File,
+    offset: u64,
+    entries: u32,
+}
+
+/// The writer of a spool.
+pub(super) struct Writer<D> {
+    disk: D,
+    ledger: Ledger,
+    active: Option<Active>,
+    next_number: u64,
+    segment_bytes: u64,
+    /// Bytes on disk by segment.
+    sizes: HashMap<u64, u64>,
+    /// Bytes on disk and promised; what new entries are measured against.
+    used: Arc<AtomicU64>,
+    /// Settled, and not yet said so in the log.
+    marks: Vec<Mark>,
+    /// Written and not yet synced.
+    unsynced: bool,
+    /// Segments that are done, and since when.
+    doomed: Vec<(u64, Instant)>,
+    buffer: Vec<u8>,
+}
+
+impl<D: Disk> Writer<D> {
+    /// A writer that goes on after what `ledger` knows.
+    pub fn new(
+        disk: D,
+        ledger: Ledger,
+        sizes: HashMap<u64, u64>,
+        segment_bytes: u64,
+        used: Arc<AtomicU64>,
+    ) -> Self {
+        used.store(sizes.values().sum(), Ordering::Relaxed);
+        let next_number = sizes.keys().max().map_or(1, |last| last + 1);
+        Self {
+            disk,
+            ledger,
+            active: None,
+            next_number,
+            segment_bytes,
+            sizes,
+            used,
+            marks: Vec::new(),
+            unsynced: false,
+            doomed: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Makes `appends` durable and answers each of them; writes `settled` along.
+    pub fn commit(&mut self, appends: Vec<Append>, settled: Vec<Mark>) {
+        self.marks.extend(settled);
+        let mut waiting = VecDeque::from(appends);
+        while !waiting.is_empty() {
+            if let Err(error) = self.write_some(&mut waiting) {
+                tracing::error!(%error, refused = waiting.len(), "the spool cannot write");
+                metrics::spool_appends("failed", waiting.len());
+                for append in waiting.drain(..) {
+                    self.used.fetch_sub(append.reserved, Ordering::Relaxed);
+                    let _ = append.reply.send(Err(error.clone()));
+                }
+            }
+        }
+        if !self.marks.is_empty()
+            && let Err(error) = self.write_marks()
+        {
+            tracing::warn!(%error, "the spool cannot note what is settled; it tries again");
+        }
+    }
+
+    /// Removes segments that have been done for long enough.
+    pub fn sweep(&mut self, now: Instant) {
+        for done in self.ledger.done() {
+            if !self.doomed.iter().any(|(doomed, _)| *doomed == done) {
+                self.marks.extend(self.ledger.needed(done));
+                self.doomed.push((done, now));
+            }
+        }
+        if !self.doomed.iter().any(|(_, since)| now.saturating_duration_since(*since) >= GRACE) {
+            return;
+        }
+        // What settled these segments' neighbours has to be durable before the segments go.
+        if let Err(error) = self.write_marks().and_then(|()| self.sync()) {
+            tracing::warn!(%error, "the spool cannot note what is settled; it keeps the segments");
+            return;
+        }
+        let (gone, stay): (Vec<_>, Vec<_>) =
+            self.doomed.drain(..).partition(|(_, since)| now.saturating_duration_since(*since) >= GRACE);
+        self.doomed = stay;
+        for (number, since) in gone {
+            if let Err(error) = self.disk.remove(number) {
+                tracing::warn!(%error, "the spool cannot remove a segment that is done; it tries again");
+                self.doomed.push((number, since));
+                continue;
+            }
+            self.ledger.remove(number);
+            self.used.fetch_sub(self.sizes.remove(&number).unwrap_or_default(), Ordering::Relaxed);
+        }
+        metrics::spool_held(self.used.load(Ordering::Relaxed), self.ledger.live());
+    }
+
+    /// When [`Writer::sweep`] has something to do, if nothing else happens.
+    pub fn next_sweep(&self) -> Option<Duration> {
+        (!self.doomed.is_empty() || !self.marks.is_empty()).then_some(GRACE)
+    }
+
+    /// Writes what is left to say. Afterwards a spool in which nothing is live is empty.
+    pub fn close(&mut self) {
+        if let Err(error) = self.write_marks().and_then(|()| self.sync()) {
+            tracing::warn!(%error, "the spool cannot note what is settled; it will be replayed");
+            return;
+        }
+        self.seal();
+        if self.ledger.live() > 0 {
+            return;
+        }
+        for number in self.ledger.done() {
+            let _ = self.disk.remove(number);
+        }
+    }
+
+    /// Writes as many entries as the segment takes, with all marks, in one write and one sync.
+    fn write_some(&mut self, waiting: &mut VecDeque<Append>) -> Result<(), SpoolError> {
+        let mut active = self.take_active()?;
+        self.buffer.clear();
+        let mut marks = std::mem::take(&mut self.marks);
+        for part in marks.chunks(MARKS_PER_RECORD) {
+            encode_marks(&mut self.buffer, active.header, part);
+        }
+        let extra = self.buffer.len() as u64;
+        let mut taken = Vec::new();
+        while let Some(append) = waiting.pop_front() {
+            let entry = Mark { segment: active.header.number, index: active.entries + taken.len() as u32 };
+            let id = SpoolId::new(entry, active.offset + self.buffer.len() as u64, append.payload.len());
+            encode_entry(&mut self.buffer, active.header, entry.index, append.kind, &append.payload);
+            taken.push((append, id));
+            if active.offset + self.buffer.len() as u64 >= self.segment_bytes {
+                break;
+            }
+        }
+        let number = active.header.number;
+        let start = Instant::now();
+        let written = self.disk.write(&active.file, number, &self.buffer, active.offset);
+        if let Err(error) = written.and_then(|()| self.disk.sync(&active.file, number)) {
+            self.marks.append(&mut marks);
+            self.abandon(&active);
+            taken.into_iter().rev().for_each(|(append, _)| waiting.push_front(append));
+            return Err(error);
+        }
+        metrics::spool_commit(taken.len(), self.buffer.len(), start.elapsed());
+        self.unsynced = false;
+        active.offset += self.buffer.len() as u64;
+        active.entries += taken.len() as u32;
+        self.grow(number, extra, self.buffer.len() as u64);
+        for mark in marks {
+            self.ledger.settled(mark, number);
+        }
+        metrics::spool_appends("ok", taken.len());
+        for (append, id) in taken {
+            let entry = id.mark();
+            self.ledger.appended(entry);
+            drop(append.room);
+            // Nobody holds what a caller that went away was to get: it was never acknowledged.
+            if append.reply.send(Ok(id)).is_err() {
+                self.marks.push(entry);
+            }
+        }
+        self.active = Some(active);
+        metrics::spool_held(self.used.load(Ordering::Relaxed), self.ledger.live());
+        Ok(())
+    }
+
+    /// Writes the marks alone, not synced: a kill does not lose them, and a power cut only costs a repetition.
+    fn write_marks(&mut self) -> Result<(), SpoolError> {
+        if self.marks.is_empty() {
+            return Ok(());
+        }
+        let mut active = self.take_active()?;
+        let number = active.header.number;
+        let marks = std::mem::take(&mut self.marks);
+        self.buffer.clear();
+        for part in marks.chunks(MARKS_PER_RECORD) {
+            encode_marks(&mut self.buffer, active.header, part);
+        }
+        if let Err(error) = self.disk.write(&active.file, number, &self.buffer, active.offset) {
+            self.marks = marks;
+            self.abandon(&active);
+            return Err(error);
+        }
+        let length = self.buffer.len() as u64;
+        active.offset += length;
+        self.grow(number, length, length);
+        self.unsynced = true;
+        for mark in marks {
+            self.ledger.settled(mark, number);
+        }
+        self.active = Some(active);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), SpoolError> {
+        if !self.unsynced {
+            return Ok(());
+        }
+        if let Some(active) = &self.active {
+            self.disk.sync(&active.file, active.header.number)?;
+        }
+        self.unsynced = false;
+        Ok(())
+    }
+
+    /// The segment to write to. It is put back only after a write that went well.
+    fn take_active(&mut self) -> Result<Active, SpoolError> {
+        if self.active.as_ref().is_some_and(|active| active.offset >= self.segment_bytes) {
+            self.sync()?;
+            self.seal();
+        }
+        if let Some(active) = self.active.take() {
+            return Ok(active);
+        }
+        let header = Header { number: self.next_number, salt: salt() };
+        self.next_number += 1;
+        let file = self.disk.create(header)?;
+        self.ledger.open(header.number);
+        self.grow(header.number, SEGMENT_HEADER as u64, SEGMENT_HEADER as u64);
+        Ok(Active { header, file, offset: SEGMENT_HEADER as u64, entries: 0 })
+    }
+
+    /// After a failed write or sync nobody knows what is on the disk: the last write is taken back, the file is not written to
+    /// again, and the marks in it, which may not be durable, are written again elsewhere.
+    fn abandon(&mut self, active: &Active) {
+        let number = active.header.number;
+        let _ = self.disk.truncate(&active.file, number, active.offset);
+        self.ledger.seal(number);
+        self.marks.extend(self.ledger.marks(number));
+        self.unsynced = false;
+    }
+
+    fn seal(&mut self) {
+        if let Some(active) = self.active.take() {
+            self.ledger.seal(active.header.number);
+        }
+    }
+
+    /// A segment grew by `length`, of which `unpromised` bytes are not counted yet.
+    fn grow(&mut self, number: u64, unpromised: u64, length: u64) {
+        *self.sizes.entry(number).or_default() += length;
+        self.used.fetch_add(unpromised, Ordering::Relaxed);
+    }
+}
+
+/// Space that an entry takes on disk.
+pub(super) fn space(payload: usize) -> u64 {
+    (payload + RECORD_HEADER) as u64
+}
+
+/// Nothing that a sender can know.
+fn salt() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::sync::Semaphore;
+
+    use super::super::DiskAction;
+    use super::super::disk::Folder;
+    use super::super::recover::recover;
+    use super::*;
+
+    /// A folder whose next writes or syncs fail.
+    struct Failing {
+        folder: Folder,
+        writes: usize,
+        syncs: usize,
+    }
+
+    impl Failing {
+        fn failure(action: DiskAction) -> SpoolError {
+            let error = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            SpoolError::disk(action, Path::new("segment"), &error)
+        }
+    }
+
+    impl Disk for Failing {
+        fn create(&mut self, header: Header) -> Result<File, SpoolError> {
+            self.folder.create(header)
+        }
+
+        fn write(&mut self, file: &File, number: u64, bytes: &[u8], at: u64) -> Result<(), SpoolError> {
+            if self.writes > 0 {
+                self.writes -= 1;
+                // A disk that fills up takes the first part.
+                self.folder.write(file, number, &bytes[..bytes.len() / 2], at)?;
+                return Err(Self::failure(DiskAction::Write));
+            }
+            self.folder.write(file, number, bytes, at)
+        }
+
+        fn sync(&mut self, file: &File, number: u64) -> Result<(), SpoolError> {
+            if self.syncs > 0 {
+                self.syncs -= 1;
+                return Err(Self::failure(DiskAction::Sync));
+            }
+            self.folder.sync(file, number)
+        }
+
+        fn truncate(&mut self, file: &File, number: u64, at: u64) -> Result<(), SpoolError> {
+            self.folder.truncate(file, number, at)
+        }
+
+        fn remove(&mut self, number: u64) -> Result<(), SpoolError> {
+            self.folder.remove(number)
+        }
+    }
+
+    type Answer = oneshot::Receiver<Result<SpoolId, SpoolError>>;
+
+    fn writer(path: &Path, segment_bytes: u64) -> Writer<Failing> {
+        let disk = Failing { folder: Folder::open(path).unwrap(), writes: 0, syncs: 0 };
+        Writer::new(disk, Ledger::default(), HashMap::new(), segment_bytes, Arc::new(AtomicU64::new(0)))
+    }
+
+    /// An entry of this text, its space taken as the spool does it.
+    fn append(writer: &Writer<Failing>, text: &str) -> (Append, Answer) {
+        let (reply, answer) = oneshot::channel();
+        let room = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let payload = Bytes::copy_from_slice(text.as_bytes());
+        let reserved = space(payload.len());
+        writer.used.fetch_add(reserved, Ordering::Relaxed);
+        (Append { kind: 1, payload, reserved, reply, room }, answer)
+    }
+
+    fn commit_one(writer: &mut Writer<Failing>, text: &str) -> Result<SpoolId, SpoolError> {
+        let (entry, mut answer) = append(writer, text);
+        writer.commit(vec![entry], Vec::new());
+        answer.try_recv().unwrap()
+    }
+
+    fn size_on_disk(path: &Path) -> u64 {
+        let files = std::fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.extension().is_some()).map(|path| path.metadata().unwrap().len()).sum()
+    }
+
+    /// Entries that the next process would replay.
+    fn live_after(writer: Writer<Failing>, path: &Path) -> usize {
+        drop(writer);
+        let remains = recover(&mut Folder::open(path).unwrap()).unwrap();
+        assert_eq!(remains.recovery.damaged_places, 0);
+        remains.ids.len()
+    }
+
+    #[test]
+    fn a_write_or_sync_that_fails_is_said_takes_nothing_and_the_next_one_works() {
+        for (writes, syncs) in [(1, 0), (0, 1)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut writer = writer(folder.path(), 1 << 20);
+            commit_one(&mut writer, "before").unwrap();
+            (writer.disk.writes, writer.disk.syncs) = (writes, syncs);
+            let error = commit_one(&mut writer, "refused").unwrap_err();
+            assert!(matches!(error, SpoolError::NoSpace { .. }), "{error}");
+            commit_one(&mut writer, "after").unwrap();
+            assert_eq!(writer.used.load(Ordering::Relaxed), size_on_disk(folder.path()));
+            assert_eq!(live_after(writer, folder.path()), 2);
+        }
+    }
+
+    #[test]
+    fn all_that_waits_becomes_durable_together_and_ends_are_kept_between_segments() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 200);
+        let (entries, answers): (Vec<_>, Vec<_>) =
+            (0..10).map(|number| append(&writer, &format!("entry {number:060}"))).unzip();
+        writer.commit(entries, Vec::new());
+        let ids: Vec<SpoolId> =
+            answers.into_iter().map(|mut answer| answer.try_recv().unwrap().unwrap()).collect();
+        let segments: std::collections::BTreeSet<u64> = ids.iter().map(|id| id.mark().segment).collect();
+        assert!(segments.len() > 2, "{segments:?}");
+        assert_eq!(writer.used.load(Ordering::Relaxed), size_on_disk(folder.path()));
+        assert_eq!(live_after(writer, folder.path()), 10);
+    }
+
+    #[test]
+    fn a_settled_entry_is_not_replayed_and_its_segment_goes_after_the_grace() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 64);
+        let first = commit_one(&mut writer, "a text that fills its segment at once, and more").unwrap();
+        let second = commit_one(&mut writer, "another text that fills its segment at once").unwrap();
+        writer.commit(Vec::new(), vec![first.mark()]);
+        let now = Instant::now();
+        writer.sweep(now);
+        let path = super::super::disk::segment_path(folder.path(), first.mark().segment);
+        assert!(path.exists(), "it stays for the grace");
+        writer.sweep(now + GRACE);
+        assert!(!path.exists());
+        assert_eq!(writer.used.load(Ordering::Relaxed), size_on_disk(folder.path()));
+        let remains = live_after(writer, folder.path());
+        assert_eq!(remains, 1, "{second:?} is live");
+    }
+
+    #[test]
+    fn marks_outlive_the_segment_that_they_were_written_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 300);
+        let settled = commit_one(&mut writer, "settled soon").unwrap();
+        let _live = commit_one(&mut writer, "never settled").unwrap();
+        let filler = commit_one(&mut writer, &"x".repeat(300)).unwrap();
+        // In the second segment: the mark for the first one, and an entry that is settled too.
+        let mut second = vec![commit_one(&mut writer, "y").unwrap().mark()];
+        writer.commit(Vec::new(), vec![settled.mark(), filler.mark()]);
+        second.push(commit_one(&mut writer, &"z".repeat(300)).unwrap().mark());
+        assert!(second.iter().all(|mark| mark.segment == settled.mark().segment + 1));
+        // In the third: what settles the second.
+        let third = commit_one(&mut writer, "in the third").unwrap();
+        writer.commit(Vec::new(), second);
+        let now = Instant::now();
+        writer.sweep(now);
+        writer.sweep(now + GRACE);
+        let gone = super::super::disk::segment_path(folder.path(), settled.mark().segment + 1);
+        assert!(!gone.exists());
+        assert_eq!(live_after(writer, folder.path()), 2, "only the one never settled and {third:?}");
+    }
+
+    #[test]
+    fn an_entry_whose_caller_went_away_does_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 1 << 20);
+        let (entry, answer) = append(&writer, "nobody waits for this");
+        drop(answer);
+        writer.commit(vec![entry], Vec::new());
+        assert_eq!(live_after(writer, folder.path()), 0);
+    }
+
+    #[test]
+    fn marks_that_could_not_be_written_are_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 1 << 20);
+        let id = commit_one(&mut writer, "entry").unwrap();
+        writer.disk.writes = 1;
+        writer.commit(Vec::new(), vec![id.mark()]);
+        assert_eq!(writer.ledger.live(), 1);
+        writer.commit(Vec::new(), Vec::new());
+        assert_eq!(live_after(writer, folder.path()), 0);
+    }
+}
