@@ -2,6 +2,7 @@
 
 use std::io;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -13,6 +14,9 @@ use crate::error::Fault;
 const WAITING: usize = 256;
 /// Bytes that become safe in one go, more or less.
 const GROUP_BYTES: usize = 4 << 20;
+
+/// How long the thread may take to end.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where lines are kept.
 pub(super) trait LineFile: Send + 'static {
@@ -83,12 +87,17 @@ impl Lines {
 }
 
 impl Drop for Lines {
-    /// Waits for the thread, so that the file is closed and unlocked when the sink is gone.
+    /// Waits for the thread, so that the file is closed and unlocked when the sink is gone; but not for long: a reader of our
+    /// output that has stopped reading would keep the daemon from stopping.
     fn drop(&mut self) {
         drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already told to those who waited for it.
-            drop(thread.join());
+        let Some(thread) = self.thread.take() else { return };
+        let deadline = Instant::now() + PATIENCE;
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !thread.is_finished() {
+            tracing::warn!(sink = self.sink, "a sink is stuck in a write; leaving it");
         }
     }
 }

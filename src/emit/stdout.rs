@@ -151,4 +151,28 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!(serde_json::from_str::<Verdict>(lines[1]).unwrap(), sample::full());
     }
+
+    /// Takes nothing and never returns.
+    struct Stuck;
+
+    impl Write for Stuck {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            loop {
+                std::thread::park();
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_stopped_reading_does_not_keep_the_daemon_from_stopping() {
+        let sink = Stdout::over(Stuck).unwrap();
+        let verdict = sample::full();
+        let given_up = tokio::time::timeout(Duration::from_millis(10), sink.write(&verdict)).await;
+        assert!(given_up.is_err());
+        drop(sink);
+    }
 }

@@ -270,3 +270,18 @@ fn a_property_that_librdkafka_does_not_know_is_told() {
     assert_eq!(error.fault, Fault::Fatal);
     assert!(error.message.contains("no.such.property"), "{error}");
 }
+
+#[cfg(feature = "kafka-tls")]
+#[test]
+fn a_build_with_tls_takes_tls_and_scram() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "hunter2\n").unwrap();
+    let password = Secret::File(file.path().to_owned());
+    let config = KafkaConfig {
+        tls: Some(TlsConfig::default()),
+        sasl: Some(SaslConfig { mechanism: Mechanism::ScramSha512, username: "me".into(), password }),
+        ..KafkaConfig::default()
+    };
+    assert_eq!(properties(&config).unwrap().get("security.protocol"), Some("sasl_ssl"));
+    Kafka::open(config).map(drop).unwrap();
+}
