@@ -1,5 +1,7 @@
 //! What a claim is held against: the observations before the answer, in order, and apart from them what the user said.
 
+use std::collections::HashSet;
+
 use super::matching::near;
 use super::sentences::sentences;
 use super::talk::states_something;
@@ -8,6 +10,9 @@ use crate::domain::{Step, StepKind, Story};
 
 /// Words of a user that are no question and that are so many are material, such as a document to sum up.
 const MATERIAL: usize = 40;
+
+/// Units of one claim that are looked at when evidence is cut.
+const NEAREST: usize = 2_000;
 
 /// The members of a row are kept together if there are no more.
 const SMALL_ROW: usize = 12;
@@ -36,14 +41,13 @@ impl Evidence {
         let answer = story.steps.iter().rposition(|step| step.kind == StepKind::Answer);
         let before = &story.steps[..answer.unwrap_or(story.steps.len())];
         let mut evidence = Self::default();
+        let mut told: HashSet<Option<&str>> = HashSet::new();
         for step in before {
             let Some(source) = source(step) else { continue };
             match step.kind {
                 // A call that is told twice, or repeated with the same result, is one piece of evidence.
-                StepKind::Observation
-                    if !evidence.observations.iter().any(|known| known.text == source.text) =>
-                {
-                    evidence.observations.push(source);
+                StepKind::Observation if told.insert(step.text.as_deref()) => {
+                    evidence.observations.push(source)
                 }
                 StepKind::Request => evidence.requests.push(source),
                 _ => {}
@@ -104,27 +108,51 @@ impl Evidence {
 
 /// The units to keep, in order: in turns the next nearest unit of each claim with what stands beside it, then from the start.
 fn choose(index: &Index, claims: &[String], budget: usize) -> Vec<usize> {
-    let mut kept = vec![false; index.units.len()];
-    let mut left = budget;
-    let mut keep = |unit: usize, left: &mut usize| {
-        let length = index.units[unit].told.chars().count() + 1;
-        if !kept[unit] && length <= *left {
-            kept[unit] = true;
-            *left -= length;
-        }
-    };
+    let mut kept = Kept { units: vec![false; index.units.len()], left: budget, refused: 0 };
     let mut queues: Vec<std::vec::IntoIter<usize>> =
-        claims.iter().map(|claim| near(claim, index).into_iter()).collect();
-    while left > 0 && !queues.is_empty() {
+        claims.iter().map(|claim| near(claim, index, NEAREST).into_iter()).collect();
+    while !queues.is_empty() && !kept.is_full() {
         queues.retain_mut(|queue| {
             let Some(unit) = queue.next() else { return false };
-            keep(unit, &mut left);
-            beside(index, unit).into_iter().for_each(|neighbour| keep(neighbour, &mut left));
+            kept.add(index, unit);
+            beside(index, unit).into_iter().for_each(|neighbour| kept.add(index, neighbour));
             true
         });
     }
-    (0..index.units.len()).for_each(|unit| keep(unit, &mut left));
-    (0..index.units.len()).filter(|unit| kept[*unit]).collect()
+    let mut rest = 0..index.units.len();
+    while !kept.is_full()
+        && let Some(unit) = rest.next()
+    {
+        kept.add(index, unit);
+    }
+    (0..index.units.len()).filter(|unit| kept.units[*unit]).collect()
+}
+
+/// Units that are kept, within a budget of characters.
+struct Kept {
+    units: Vec<bool>,
+    left: usize,
+    refused: usize,
+}
+
+impl Kept {
+    fn add(&mut self, index: &Index, unit: usize) {
+        let length = index.units[unit].length + 1;
+        if self.units[unit] {
+            return;
+        }
+        if length > self.left {
+            self.refused += 1;
+            return;
+        }
+        self.units[unit] = true;
+        self.left -= length;
+    }
+
+    /// Whether so many did not fit that looking on is not worth it.
+    fn is_full(&self) -> bool {
+        self.left == 0 || self.refused > 500
+    }
 }
 
 /// The units that give a unit its sense: the rest of its row, or the sentences around it.

@@ -14,14 +14,15 @@
 //! | `neg_evidence` | the claim says that something is not, and no piece it matches says so |
 //! | `unknown` | next to nothing of the claim is in the evidence |
 //! | `tool_match` | one record or sentence holds nearly all of it, each figure and name included |
-//! | `synthesis` | pieces of several observations together do |
+//! | `synthesis` | pieces of several observations together do, figures that follow from two others included |
 //! | `inference` | it gives a cause or a figure that no evidence holds |
 //! | `specific_data` | the best piece shares a figure or a name with it, or says another figure of the same thing |
 //! | `inference` | some of it is in the evidence |
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use super::units::{Index, Source, Unit};
+use super::bits::Bits;
+use super::units::{Index, Source};
 use super::words::{Class, Word, words};
 use crate::domain::EvidenceType;
 
@@ -32,10 +33,6 @@ pub(super) struct Match {
     pub kind: EvidenceType,
     /// Units of the index, the most relevant first.
     pub units: Vec<usize>,
-    /// The share of the claim, by weight, that is somewhere in the observations.
-    pub observed: f64,
-    /// The share of the claim, by weight, that is somewhere in what the user said.
-    pub signalled: f64,
 }
 
 /// A share above which "nearly all" of a claim is in a piece, and one for "most".
@@ -60,62 +57,55 @@ const CAUSES: &[&str] = &[
     "indicat",
 ];
 
-/// A claim's distinct words with their weights.
+/// A claim's words: in order, and each once with its weight. Sets of them are bits, by their position in `keys`.
 struct Wanted {
     words: Vec<Word>,
-    weights: BTreeMap<String, f64>,
+    keys: Vec<String>,
+    weights: Vec<f64>,
     total: f64,
 }
 
 impl Wanted {
     fn new(claim: &str, index: &Index) -> Self {
         let chars: Vec<char> = claim.chars().collect();
-        let words = words(&chars);
+        let mut wanted = Self { words: words(&chars), keys: Vec::new(), weights: Vec::new(), total: 0.0 };
         let units = index.units.len().max(1) as f64;
-        let weights: BTreeMap<String, f64> = words
-            .iter()
-            .filter(|word| word.class != Class::Negation)
-            .map(|word| {
-                let base = match word.class {
-                    Class::Number if word.key.chars().count() > 1 => 3.0,
-                    Class::Number => 2.0,
-                    Class::Name => 3.0,
-                    Class::Word | Class::Negation => 1.0,
-                };
-                // In every unit: half of the weight. In one, or none: all of it.
-                let common = index.with(&word.key).len().max(1) as f64;
-                let rarity = 1.0 - 0.5 * common.ln() / (units + 1.0).ln();
-                (word.key.clone(), base * rarity)
-            })
-            .collect();
-        let total = weights.values().sum();
-        Self { words, weights, total }
-    }
-
-    /// The claim's words in each unit that has any.
-    fn hits(&self, index: &Index) -> BTreeMap<usize, Vec<&str>> {
-        let mut hits: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-        for key in self.weights.keys() {
-            for unit in index.with(key) {
-                hits.entry(*unit).or_default().push(key);
+        for word in wanted.words.iter().filter(|word| word.class != Class::Negation) {
+            if wanted.keys.contains(&word.key) || wanted.keys.len() == Bits::MOST {
+                continue;
             }
+            let base = match word.class {
+                Class::Number if word.key.chars().count() > 1 => 3.0,
+                Class::Number => 2.0,
+                Class::Name => 3.0,
+                Class::Word | Class::Negation => 1.0,
+            };
+            // In every unit: half of the weight. In one, or none: all of it.
+            let common = index.with(&word.key).len().max(1) as f64;
+            let rarity = 1.0 - 0.5 * common.ln() / (units + 1.0).ln();
+            wanted.keys.push(word.key.clone());
+            wanted.weights.push(base * rarity);
         }
-        hits
+        wanted.total = wanted.weights.iter().sum();
+        wanted
     }
 
-    fn of_class(&self, classes: &[Class]) -> impl Iterator<Item = &Word> {
-        self.words.iter().filter(move |word| classes.contains(&word.class))
+    /// The words for which this holds.
+    fn those(&self, holds: impl Fn(&str) -> bool) -> Bits {
+        self.keys.iter().enumerate().filter(|(_, key)| holds(key)).map(|(bit, _)| bit).collect()
     }
 
-    fn share(&self, keys: impl Iterator<Item = String>) -> f64 {
-        if self.total <= 0.0 {
-            return 0.0;
-        }
-        let distinct: HashSet<String> = keys.collect();
-        // Summed in the map's order, so that equal claims get equal numbers.
-        let sum: f64 =
-            self.weights.iter().filter(|(key, _)| distinct.contains(*key)).map(|(_, weight)| weight).sum();
-        sum / self.total
+    /// The words of a class.
+    fn of(&self, class: Class) -> Bits {
+        self.those(|key| self.words.iter().any(|word| word.class == class && word.key == key))
+    }
+
+    fn weight(&self, words: Bits) -> f64 {
+        words.iter().map(|bit| self.weights[bit]).sum()
+    }
+
+    fn share(&self, words: Bits) -> f64 {
+        if self.total > 0.0 { self.weight(words) / self.total } else { 0.0 }
     }
 }
 
@@ -128,178 +118,205 @@ pub(super) fn find(
     most: usize,
 ) -> Match {
     let wanted = Wanted::new(claim, index);
-    let ranked = Ranked::new(&wanted, index, wanted.hits(index));
+    let ranked = Ranked::new(&wanted, index);
     let units = ranked.choose(most);
-    let observed = wanted.share(wanted.weights.keys().filter(|key| !index.with(key).is_empty()).cloned());
-    let signalled = wanted.share(wanted.weights.keys().filter(|key| signal.contains(*key)).cloned());
-    let kind = kind(&wanted, &ranked, &units, sources, observed, signalled);
+    let observed = wanted.share(wanted.those(|key| !index.with(key).is_empty()));
+    let signalled = wanted.share(wanted.those(|key| signal.contains(key)));
+    let kind = kind(&ranked, &units, sources, observed, signalled);
     let units = if kind == EvidenceType::SignalMatch && observed < LITTLE { Vec::new() } else { units };
-    Match { kind, units, observed, signalled }
+    Match { kind, units }
 }
 
-/// All units that share words with a claim, the most relevant first.
-pub(super) fn near(claim: &str, index: &Index) -> Vec<usize> {
+/// Units that share words with a claim, the most relevant first, at most `most`.
+pub(super) fn near(claim: &str, index: &Index, most: usize) -> Vec<usize> {
     let wanted = Wanted::new(claim, index);
-    let ranked = Ranked::new(&wanted, index, wanted.hits(index));
-    let none = HashSet::new();
-    let mut units: Vec<(f64, usize)> =
-        ranked.hits.keys().map(|unit| (ranked.relevance(*unit, &none), *unit)).collect();
-    units.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
-    units.into_iter().map(|(_, unit)| unit).collect()
+    let ranked = Ranked::new(&wanted, index);
+    let mut alike: Vec<(f64, &Alike)> =
+        ranked.alike.iter().map(|alike| (ranked.relevance(alike, Bits::NONE), alike)).collect();
+    alike.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.units.cmp(&right.1.units)));
+    alike.into_iter().flat_map(|(_, alike)| alike.units.iter().copied()).take(most).collect()
+}
+
+/// Units that share the same words with the claim. Thousands of log lines are a handful of these.
+struct Alike {
+    /// The claim's words in each of them.
+    own: Bits,
+    /// The claim's words in the row or line of each of them, itself included.
+    around: Bits,
+    /// Whether they are members of records.
+    is_member: bool,
+    /// Whether they say a figure that the claim does not.
+    says_other: bool,
+    /// The units, in order.
+    units: Vec<usize>,
 }
 
 /// Units that share words with a claim.
 struct Ranked<'a> {
     wanted: &'a Wanted,
     index: &'a Index,
-    /// The claim's words in each unit.
-    hits: BTreeMap<usize, Vec<&'a str>>,
-    /// The claim's words in each group of units.
-    groups: HashMap<usize, HashSet<&'a str>>,
-    /// For each figure of the claim that no unit holds: the words around it.
-    missing: Vec<Vec<&'a str>>,
+    alike: Vec<Alike>,
+    /// Whether a figure of the claim is in no unit.
+    misses: bool,
+    /// For each such figure: the words around it that are in some unit.
+    missing: Vec<Bits>,
 }
 
 impl<'a> Ranked<'a> {
-    fn new(wanted: &'a Wanted, index: &'a Index, hits: BTreeMap<usize, Vec<&'a str>>) -> Self {
-        let mut groups: HashMap<usize, HashSet<&str>> = HashMap::new();
-        for (unit, keys) in &hits {
-            groups.entry(index.units[*unit].group).or_default().extend(keys);
+    fn new(wanted: &'a Wanted, index: &'a Index) -> Self {
+        let mut own = vec![Bits::NONE; index.units.len()];
+        let mut around = vec![Bits::NONE; index.groups + 1];
+        for (bit, key) in wanted.keys.iter().enumerate() {
+            for unit in index.with(key) {
+                own[*unit].insert(bit);
+                around[index.units[*unit].group].insert(bit);
+            }
         }
-        let missing = wanted
-            .words
-            .iter()
-            .enumerate()
-            .filter(|(_, word)| word.class == Class::Number && index.with(&word.key).is_empty())
-            .map(|(at, _)| {
-                let near =
-                    &wanted.words[at.saturating_sub(AROUND)..(at + AROUND + 1).min(wanted.words.len())];
-                near.iter()
-                    .filter(|word| {
-                        matches!(word.class, Class::Word | Class::Name) && !index.with(&word.key).is_empty()
-                    })
-                    .map(|word| word.key.as_str())
-                    .collect()
+        let figures = wanted.of(Class::Number);
+        let mut alike: HashMap<(Bits, Bits, bool, bool), Vec<usize>> = HashMap::new();
+        for (at, (unit, own)) in index.units.iter().zip(own).enumerate() {
+            if own != Bits::NONE {
+                let says_other = unit.numbers > own.and(figures).count();
+                alike.entry((own, around[unit.group], unit.is_member, says_other)).or_default().push(at);
+            }
+        }
+        let mut alike: Vec<Alike> = alike
+            .into_iter()
+            .map(|((own, around, is_member, says_other), units)| Alike {
+                own,
+                around,
+                is_member,
+                says_other,
+                units,
             })
             .collect();
-        Self { wanted, index, hits, groups, missing }
+        alike.sort_unstable_by_key(|alike| alike.units[0]);
+        let (misses, missing) = missing(wanted, index);
+        Self { wanted, index, alike, misses, missing }
     }
 
-    fn weight(&self, keys: impl IntoIterator<Item = &'a str>) -> f64 {
-        keys.into_iter().filter_map(|key| self.wanted.weights.get(key)).sum()
+    fn of(&self, unit: usize) -> Option<&Alike> {
+        self.alike.iter().find(|alike| alike.units.binary_search(&unit).is_ok())
     }
 
-    fn unit(&self, unit: usize) -> &'a Unit {
-        &self.index.units[unit]
-    }
-
-    fn group(&self, unit: usize) -> impl Iterator<Item = &'a str> {
-        let mut keys: Vec<&str> =
-            self.groups.get(&self.unit(unit).group).into_iter().flatten().copied().collect();
-        keys.sort_unstable();
-        keys.into_iter()
-    }
-
-    /// How much of what a missing figure counts is said by the unit, if it says another figure: 0 to 1. The key of a
+    /// How much of what a missing figure counts is said by the units, if they say another figure: 0 to 1. The key of a
     /// record's member says only a part of that ("open"); the rest ("NOK") may stand in its row.
-    fn conflict(&self, unit: usize) -> f64 {
-        let keys = &self.hits[&unit];
-        let own = keys.iter().filter(|key| key.starts_with(|c: char| c.is_ascii_digit())).count();
-        if self.missing.is_empty() || self.unit(unit).numbers <= own {
+    fn conflict(&self, alike: &Alike) -> f64 {
+        if !alike.says_other {
             return 0.0;
         }
-        let row: HashSet<&str> = if self.unit(unit).is_member {
-            self.group(unit).collect()
-        } else {
-            keys.iter().copied().collect()
-        };
-        let touched = self.missing.iter().filter(|near| near.iter().any(|key| keys.contains(key)));
-        let shares = touched.map(|near| {
-            let shared = near.iter().copied().filter(|key| row.contains(key));
-            self.weight(shared) / self.weight(near.iter().copied()).max(f64::MIN_POSITIVE)
-        });
-        shares.fold(0.0, f64::max)
+        let row = if alike.is_member { alike.around } else { alike.own };
+        let touched = self.missing.iter().filter(|near| near.and(alike.own) != Bits::NONE);
+        touched.map(|near| self.wanted.weight(near.and(row)) / self.wanted.weight(*near)).fold(0.0, f64::max)
     }
 
-    fn relevance(&self, unit: usize, covered: &HashSet<&str>) -> f64 {
-        let fresh = self.hits[&unit].iter().copied().filter(|key| !covered.contains(key));
-        let own = self.weight(fresh);
-        if own <= 0.0 {
+    fn relevance(&self, alike: &Alike, covered: Bits) -> f64 {
+        let fresh = alike.own.without(covered);
+        if fresh == Bits::NONE {
             return 0.0;
         }
-        let around = self.weight(self.group(unit).filter(|key| !covered.contains(key))) - own;
-        let conflict = if covered.is_empty() { 3.0 * self.conflict(unit) } else { 0.0 };
-        own + NEIGHBOURS * around.max(0.0) + conflict
+        let beside = self.wanted.weight(alike.around.without(covered).without(fresh));
+        let conflict = if covered == Bits::NONE { 3.0 * self.conflict(alike) } else { 0.0 };
+        self.wanted.weight(fresh) + NEIGHBOURS * beside + conflict
     }
 
     /// The unit that matters most, then those that bring what is still missing.
     fn choose(&self, most: usize) -> Vec<usize> {
         let mut chosen: Vec<usize> = Vec::new();
-        let mut covered: HashSet<&str> = HashSet::new();
+        let mut covered = Bits::NONE;
         while chosen.len() < most {
-            let candidates = self.hits.keys().copied().filter(|unit| !chosen.contains(unit));
-            let best = candidates
-                .map(|unit| (self.relevance(unit, &covered), unit))
-                // Of equals the shorter, then the earlier.
-                .reduce(|best, next| {
-                    let better = next.0 > best.0 + 1e-9
-                        || ((next.0 - best.0).abs() <= 1e-9
-                            && self.unit(next.1).size < self.unit(best.1).size);
-                    if better { next } else { best }
-                });
-            let Some((relevance, unit)) = best else { break };
-            let fresh = self.weight(self.hits[&unit].iter().copied().filter(|key| !covered.contains(key)));
-            if relevance <= 0.0 || (!chosen.is_empty() && fresh < WORTH_ADDING * self.wanted.total) {
+            let relevance = |alike: &Alike| self.relevance(alike, covered);
+            let Some(highest) = self.alike.iter().map(relevance).reduce(f64::max) else { break };
+            // Of equals the shorter, then the earlier.
+            let equals = self.alike.iter().filter(|alike| relevance(alike) >= highest - 1e-9);
+            let size = |unit: &usize| (self.index.units[*unit].size, *unit);
+            let candidates = equals
+                .filter_map(|alike| Some((size(alike.units.iter().min_by_key(|unit| size(unit))?), alike)));
+            let Some(((_, unit), best)) = candidates.min_by_key(|(size, _)| *size) else { break };
+            let fresh = self.wanted.share(best.own.without(covered));
+            if highest <= 0.0 || (!chosen.is_empty() && fresh < WORTH_ADDING) {
                 break;
             }
-            covered.extend(&self.hits[&unit]);
+            covered = covered.or(best.own);
             chosen.push(unit);
         }
         chosen
     }
 }
 
-fn kind(
-    wanted: &Wanted,
-    ranked: &Ranked,
-    units: &[usize],
-    sources: &[Source],
-    observed: f64,
-    signalled: f64,
-) -> EvidenceType {
+/// Whether figures of the claim are in no unit and do not follow from others of its figures; what stands around each.
+fn missing(wanted: &Wanted, index: &Index) -> (bool, Vec<Bits>) {
+    let known = |key: &str| !index.with(key).is_empty();
+    let figures: Vec<f64> = wanted
+        .words
+        .iter()
+        .filter(|word| word.class == Class::Number && known(&word.key))
+        .filter_map(|word| word.key.parse().ok())
+        .collect();
+    let missing: Vec<usize> = wanted
+        .words
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| word.class == Class::Number && !known(&word.key) && !follows(&word.key, &figures))
+        .map(|(at, _)| at)
+        .collect();
+    let around = |at: &usize| {
+        let near = &wanted.words[at.saturating_sub(AROUND)..(at + AROUND + 1).min(wanted.words.len())];
+        let counted = |key: &str| {
+            near.iter().any(|word| matches!(word.class, Class::Word | Class::Name) && word.key == key)
+                && known(key)
+        };
+        wanted.those(counted)
+    };
+    let near = missing.iter().map(around).filter(|near| *near != Bits::NONE).collect();
+    (!missing.is_empty(), near)
+}
+
+/// Whether a figure is the sum, difference or product of two others: "42 and 7, together 49".
+fn follows(figure: &str, from: &[f64]) -> bool {
+    let Ok(figure) = figure.parse::<f64>() else { return false };
+    let close = |value: f64| (value - figure).abs() < 1e-6 * figure.abs().max(1.0);
+    from.iter().enumerate().any(|(at, one)| {
+        from[at + 1..]
+            .iter()
+            .any(|other| close(one + other) || close((one - other).abs()) || close(one * other))
+    })
+}
+
+fn kind(ranked: &Ranked, units: &[usize], sources: &[Source], observed: f64, signalled: f64) -> EvidenceType {
+    let wanted = ranked.wanted;
+    let best = units.first().and_then(|unit| ranked.of(*unit));
     // What the observations speak of, they decide: the user may be wrong about it.
-    let conflicts = units.first().is_some_and(|best| ranked.conflict(*best) >= 0.5);
+    let conflicts = best.is_some_and(|best| ranked.conflict(best) >= 0.5);
     if signalled >= MOST && observed < MOST && !conflicts {
         return EvidenceType::SignalMatch;
     }
-    let denies = wanted.of_class(&[Class::Negation]).next().is_some();
-    if denies && !units.iter().any(|unit| ranked.unit(*unit).denies) {
+    let denies = wanted.words.iter().any(|word| word.class == Class::Negation);
+    if denies && !units.iter().any(|unit| ranked.index.units[*unit].denies) {
         return EvidenceType::NegEvidence;
     }
-    let Some(best) = units.first().copied().filter(|_| observed >= LITTLE) else {
-        return EvidenceType::Unknown;
-    };
+    let Some(best) = best.filter(|_| observed >= LITTLE) else { return EvidenceType::Unknown };
 
-    let precise = || wanted.of_class(&[Class::Number, Class::Name]);
-    let held = |keys: &HashSet<&str>| precise().all(|word| keys.contains(word.key.as_str()));
-    let whole: HashSet<&str> = ranked.group(best).collect();
-    let causal = wanted.of_class(&[Class::Word]).any(|word| CAUSES.contains(&word.key.as_str()));
-    let in_one =
-        ranked.weight(whole.iter().copied().collect::<std::collections::BTreeSet<_>>()) / wanted.total;
-    if in_one >= NEARLY_ALL && held(&whole) {
+    let precise = wanted.of(Class::Number).or(wanted.of(Class::Name));
+    let derives =
+        !ranked.misses && precise.and(wanted.those(|key| ranked.index.with(key).is_empty())) != Bits::NONE;
+    let held = |words: Bits| precise.without(words) == Bits::NONE;
+    let causal = wanted.words.iter().any(|word| CAUSES.contains(&word.key.as_str()));
+    if wanted.share(best.around) >= NEARLY_ALL && held(best.around) {
         return EvidenceType::ToolMatch;
     }
-    let together: HashSet<&str> = units.iter().flat_map(|unit| ranked.group(*unit)).collect();
-    let steps: HashSet<usize> = units.iter().map(|unit| sources[ranked.unit(*unit).source].step).collect();
-    let in_all =
-        ranked.weight(together.iter().copied().collect::<std::collections::BTreeSet<_>>()) / wanted.total;
-    if steps.len() > 1 && in_all >= MOST && held(&together) && !causal {
+    let together =
+        units.iter().filter_map(|unit| ranked.of(*unit)).fold(Bits::NONE, |all, alike| all.or(alike.around));
+    let steps: HashSet<usize> =
+        units.iter().map(|unit| sources[ranked.index.units[*unit].source].step).collect();
+    let several = steps.len() > 1 && wanted.share(together) >= MOST && (held(together) || derives);
+    if several && !causal {
         return EvidenceType::Synthesis;
     }
-    if causal || (!ranked.missing.is_empty() && !conflicts) {
+    if causal || (ranked.misses && !conflicts) {
         return EvidenceType::Inference;
     }
-    let shares = ranked.hits[&best].iter().any(|key| precise().any(|word| word.key == *key));
+    let shares = best.own.and(precise) != Bits::NONE;
     if shares || conflicts { EvidenceType::SpecificData } else { EvidenceType::Inference }
 }
 

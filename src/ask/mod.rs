@@ -1,5 +1,6 @@
 //! Stories become claims and questions. Pure.
 
+mod bits;
 mod blocks;
 mod claims;
 mod config;

@@ -33,6 +33,8 @@ pub(super) struct Unit {
     pub numbers: usize,
     /// How many different words it holds.
     pub size: usize,
+    /// How many characters `told` has.
+    pub length: usize,
     /// The piece as words for a model: `key: value`, or the sentence.
     pub told: String,
 }
@@ -43,7 +45,8 @@ pub(super) struct Index {
     /// All pieces, in order.
     pub units: Vec<Unit>,
     by_word: HashMap<String, Vec<usize>>,
-    groups: usize,
+    /// The highest group.
+    pub groups: usize,
 }
 
 /// A text beyond this many characters is not looked into: one observation of many megabytes must not hold up the rest.
@@ -122,7 +125,17 @@ impl Index {
         for key in keys {
             self.by_word.entry(key).or_default().push(unit);
         }
-        self.units.push(Unit { source, range, group, is_member, denies, numbers, size, told });
+        self.units.push(Unit {
+            source,
+            range,
+            group,
+            is_member,
+            denies,
+            numbers,
+            size,
+            length: chars.len(),
+            told,
+        });
     }
 
     /// The units that hold a word, in order.
