@@ -1,5 +1,8 @@
 //! The command line.
 
+pub mod ask;
+pub mod model;
+
 use std::process::ExitCode;
 
 /// Runs the command line of this process.

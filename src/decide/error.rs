@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::StrandsLoadError;
+use super::hub::HubError;
 use crate::error::Fault;
 
 /// Why a decision model did not answer. Cheap to clone: callers that shared a batch share its error.
@@ -88,6 +89,9 @@ pub enum LoadError {
     /// A Strands Decider checkpoint cannot be loaded.
     #[error(transparent)]
     Strands(#[from] StrandsLoadError),
+    /// A model cannot be had from the Hub.
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// A file of the model cannot be read.
     #[error("cannot read {path}: {source}")]
     File {

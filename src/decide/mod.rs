@@ -1,12 +1,15 @@
 //! The decision model: answers typed questions about a state, with calibrated probabilities, locally or over HTTP.
 //! Callers hold a [`Desk`]; behind it one thread owns queue, batcher and model ([`Decider`]), or a client asks a remote one.
 
+mod answer;
 mod batch;
 mod config;
 mod desk;
 mod error;
+pub mod hub;
 mod info;
 mod kernels;
+mod locate;
 mod models;
 mod scripted;
 mod start;
@@ -14,13 +17,16 @@ mod worker;
 
 use std::sync::Arc;
 
+pub use answer::answer_json;
 pub use batch::{Layout, Size};
 pub use config::{Config, ModelName};
 pub use desk::{Backend, Desk, Health};
 pub use error::{DecideError, LoadError};
 pub use info::{Calibration, Capabilities, ModelInfo};
+pub use locate::{Located, locate};
 pub use models::strands::{
-    JsonError, LoadError as StrandsLoadError, Node, expected_level, float_repr, legend, round4,
+    JsonError, LoadError as StrandsLoadError, Node, Verified, expected_level, float_repr, legend, round4,
+    verify as verify_model,
 };
 pub use scripted::Scripted;
 pub use start::{start, start_with};

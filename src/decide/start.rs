@@ -2,29 +2,40 @@
 
 use std::path::Path;
 
+use super::hub::{HubId, HubSettings, Progress};
 use super::models::starter::Starter;
-use super::models::strands;
-use super::{Config, Decider, Desk, LoadError, ModelName};
+use super::models::strands::{self, CpuTorso, Strands};
+use super::{Config, Decider, Desk, LoadError, ModelName, locate};
 
 /// Loads the configured model and starts its inference thread. Takes as long as loading takes: call it off the async threads.
 /// The model then warms up by itself; [`Desk::ready`] waits for that.
 pub fn start(config: &Config) -> Result<Desk, LoadError> {
     match &config.model {
         ModelName::Embedded => start_with(Starter::embedded(config.threads)?, config),
-        ModelName::Checkpoint(name) if !Path::new(name).is_dir() => {
-            Err(LoadError::Unknown { name: name.clone() })
-        }
-        ModelName::Checkpoint(name) => {
-            let options = strands::Options {
-                base: config.base.clone(),
-                strict_window: config.strict_window,
-                prefix_cache: config.prefix_cache.as_usize(),
-                batch_tokens: config.batch_tokens.get(),
-                threads: config.threads,
-            };
-            start_with(strands::load(Path::new(name), &options)?, config)
-        }
+        ModelName::Checkpoint(name) => start_with(checkpoint(name, config)?, config),
     }
+}
+
+/// A Strands Decider checkpoint, from a folder or the Hub.
+fn checkpoint(name: &str, config: &Config) -> Result<Strands<CpuTorso>, LoadError> {
+    if !Path::new(name).is_dir() && HubId::parse(name).is_none() {
+        return Err(LoadError::Unknown { name: name.to_owned() });
+    }
+    let settings = HubSettings::from_env();
+    let located = locate(name, config.base.as_deref(), &settings, false, &mut |progress| match progress {
+        Progress::Files { count, bytes } => tracing::info!(name, count, bytes, "downloading the model"),
+        Progress::Done { file } => tracing::info!(name, file, "downloaded"),
+        Progress::Begin { .. } | Progress::Bytes(_) => {}
+    })?;
+    let options = strands::Options {
+        base: located.base,
+        published: located.published,
+        strict_window: config.strict_window,
+        prefix_cache: config.prefix_cache.as_usize(),
+        batch_tokens: config.batch_tokens.get(),
+        threads: config.threads,
+    };
+    Ok(strands::load(&located.folder, &options)?)
 }
 
 /// Starts the inference thread of a model made elsewhere, as tests and benches do.

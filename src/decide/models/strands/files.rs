@@ -99,7 +99,6 @@ impl Checkpoint {
     }
 
     /// The revision of the base model that this checkpoint was trained on, if it is told.
-    #[expect(dead_code, reason = "the Hub client will ask for it")]
     pub fn base_revision(&self) -> Option<&str> {
         let same = self.provenance.base_model.as_deref() == Some(self.config.base_model.as_str());
         let trained_on = self.provenance.base_model_revision.as_deref().filter(|_| same);
@@ -197,8 +196,66 @@ fn is_merged(folder: &Path) -> Result<bool, LoadError> {
     Ok(config.architectures.iter().any(|name| name == MERGED))
 }
 
+/// What a file's hash says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verified {
+    /// It is the published file.
+    Good,
+    /// No hash of it was published.
+    Unlisted,
+    /// It was published and is not here; a download leaves out what inference does not read.
+    Missing,
+    /// It is not the published file.
+    Wrong,
+}
+
+/// Hashes every file of a checkpoint's folder and of its manifest. Names are relative to the folder.
+pub fn verify(folder: &Path) -> Result<BTreeMap<String, Verified>, LoadError> {
+    let provenance_path = folder.join("provenance.json");
+    let mut expected = BTreeMap::new();
+    if provenance_path.exists() {
+        let provenance: Provenance = read_json(&provenance_path)?;
+        let listed = [
+            ("lora/adapter_model.safetensors", provenance.adapter_sha256),
+            ("head.safetensors", provenance.head_sha256),
+        ];
+        expected.extend(listed.into_iter().filter_map(|(name, digest)| Some((name.to_owned(), digest?))));
+    }
+    let manifest_path = folder.join("MANIFEST.sha256");
+    if manifest_path.exists() {
+        expected.extend(read_manifest(&manifest_path)?);
+    }
+    let mut verified: BTreeMap<String, Verified> =
+        files_below(folder, "").into_iter().map(|name| (name, Verified::Unlisted)).collect();
+    for (name, expected) in expected {
+        let path = folder.join(&name);
+        let state = if !path.exists() {
+            Verified::Missing
+        } else {
+            let found = hash(&path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
+            if found.eq_ignore_ascii_case(&expected) { Verified::Good } else { Verified::Wrong }
+        };
+        verified.insert(name, state);
+    }
+    Ok(verified)
+}
+
+/// Names of the files below a folder, with `/` between folders.
+fn files_below(folder: &Path, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            names.extend(files_below(&entry.path(), &format!("{name}/")));
+        } else if name != "MANIFEST.sha256" {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// Reads `MANIFEST.sha256`: path to digest.
-pub fn read_manifest(path: &Path) -> Result<BTreeMap<String, String>, LoadError> {
+fn read_manifest(path: &Path) -> Result<BTreeMap<String, String>, LoadError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     let lines = text.lines().filter_map(|line| line.split_once("  "));
@@ -206,7 +263,7 @@ pub fn read_manifest(path: &Path) -> Result<BTreeMap<String, String>, LoadError>
 }
 
 /// Checks a file against a digest that another file gives.
-pub fn check_hash(path: &Path, expected: &str, listed_in: &Path) -> Result<(), LoadError> {
+fn check_hash(path: &Path, expected: &str, listed_in: &Path) -> Result<(), LoadError> {
     let found = hash(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     if found.eq_ignore_ascii_case(expected) {
         return Ok(());

@@ -21,6 +21,8 @@ use crate::decide::{Calibration, Capabilities, ModelInfo};
 pub struct Options {
     /// The base model's folder, if it is not where the checkpoint says.
     pub base: Option<PathBuf>,
+    /// The Hub's name (`owner/name`) and commit, if it came from there.
+    pub published: Option<(String, String)>,
     /// Refuse what is longer than the window instead of cutting it.
     pub strict_window: bool,
     /// Bytes of prefix states that are kept for later requests.
@@ -33,7 +35,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { base: None, strict_window: false, prefix_cache: 1 << 30, batch_tokens: 4096, threads: None }
+        Self {
+            base: None,
+            published: None,
+            strict_window: false,
+            prefix_cache: 1 << 30,
+            batch_tokens: 4096,
+            threads: None,
+        }
     }
 }
 
@@ -61,7 +70,7 @@ pub fn load(folder: &Path, options: &Options) -> Result<Strands<CpuTorso>, LoadE
         torso,
         head,
         encoder: Arc::new(encoder),
-        info: info(&checkpoint),
+        info: info(&checkpoint, options),
         cache: PrefixCache::new(options.prefix_cache),
         budget: options.batch_tokens,
         pool,
@@ -90,10 +99,16 @@ fn head(checkpoint: &Checkpoint, weights: &Weights, hidden: usize) -> Result<Poi
     PointerHead::load(hidden, width, |_, _| Ok(&shard))
 }
 
-fn info(checkpoint: &Checkpoint) -> ModelInfo {
+fn info(checkpoint: &Checkpoint, options: &Options) -> ModelInfo {
+    let (name, revision) = match &options.published {
+        Some((repository, commit)) => {
+            (repository.rsplit('/').next().unwrap_or(repository).to_owned(), commit.clone())
+        }
+        None => (checkpoint.name(), checkpoint.revision()),
+    };
     ModelInfo {
-        name: checkpoint.name(),
-        revision: checkpoint.revision(),
+        name,
+        revision,
         // Its temperatures were fitted by its makers, on labels that this engine has not seen.
         calibration: Calibration::Uncalibrated,
         capabilities: Capabilities::ALL,

@@ -11,8 +11,11 @@ use super::place::Places;
 use super::{LayerState, gather};
 use crate::decide::kernels::{Fused, Kernel, dot, run, sigmoid, silu, softplus, vectorised};
 
-/// Value columns that are worked on at a time: their part of the state stays in the first cache.
+/// Value columns that are worked on at a time: their part of the state stays in the first cache, their sums in registers.
 const COLUMNS: usize = 32;
+
+/// The same for heads so narrow that half of the columns would be empty.
+const FEW_COLUMNS: usize = 16;
 
 /// Added to a sum of squares before its root; not the norms' epsilon.
 const UNIT_EPS: f32 = 1e-6;
@@ -330,50 +333,59 @@ impl Kernel for Head<'_> {
     type Output = (Vec<f32>, Vec<f32>);
 
     #[inline(always)]
-    fn run<F: Fused>(mut self) -> (Vec<f32>, Vec<f32>) {
+    fn run<F: Fused>(self) -> (Vec<f32>, Vec<f32>) {
+        if self.value_dim <= FEW_COLUMNS {
+            self.by_columns::<F, FEW_COLUMNS>()
+        } else {
+            self.by_columns::<F, COLUMNS>()
+        }
+    }
+}
+
+impl Head<'_> {
+    #[inline(always)]
+    fn by_columns<F: Fused, const N: usize>(mut self) -> (Vec<f32>, Vec<f32>) {
         let mut outputs = vec![0.0; self.gates.len() * self.value_dim];
-        let mut state = vec![[0.0; COLUMNS]; self.key_dim];
-        for from in (0..self.value_dim).step_by(COLUMNS) {
-            let width = COLUMNS.min(self.value_dim - from);
+        let mut state = vec![[0.0; N]; self.key_dim];
+        for from in (0..self.value_dim).step_by(N) {
+            let width = N.min(self.value_dim - from);
             for (row, matrix) in state.iter_mut().zip(self.matrix.chunks_exact(self.value_dim)) {
-                *row = [0.0; COLUMNS];
+                *row = [0.0; N];
                 row[..width].copy_from_slice(&matrix[from..from + width]);
             }
-            self.columns::<F>(&mut state, from, width, &mut outputs);
+            self.columns::<F, N>(&mut state, from, width, &mut outputs);
             for (row, matrix) in state.iter().zip(self.matrix.chunks_exact_mut(self.value_dim)) {
                 matrix[from..from + width].copy_from_slice(&row[..width]);
             }
         }
         (outputs, self.matrix)
     }
-}
 
-impl Head<'_> {
     /// The recurrence for a block of value columns. A token's update of the state is applied while the next token reads it, so
     /// that the state goes through the cache once per token.
     #[inline(always)]
-    fn columns<F: Fused>(
+    fn columns<F: Fused, const N: usize>(
         &self,
-        state: &mut [[f32; COLUMNS]],
+        state: &mut [[f32; N]],
         from: usize,
         width: usize,
         outputs: &mut [f32],
     ) {
         let zeros = vec![0.0; self.key_dim];
         let mut last_key = zeros.as_slice();
-        let mut last_change = [0.0; COLUMNS];
+        let mut last_change = [0.0; N];
         let mut last_decay = 1.0;
         for (token, (inputs, &(decay, beta))) in
             self.inputs.chunks_exact(self.channels).zip(self.gates).enumerate()
         {
             let query = &inputs[self.query..][..self.key_dim];
             let key = &inputs[self.key..][..self.key_dim];
-            let mut value = [0.0; COLUMNS];
+            let mut value = [0.0; N];
             value[..width].copy_from_slice(&inputs[self.value + from..][..width]);
-            let mut read = [0.0; COLUMNS];
-            let mut out = [0.0; COLUMNS];
+            let mut read = [0.0; N];
+            let mut out = [0.0; N];
             for (((row, last), key), query) in state.iter_mut().zip(last_key).zip(key).zip(query) {
-                for lane in 0..COLUMNS {
+                for lane in 0..N {
                     let now = F::multiply_add(*last, last_change[lane], row[lane] * last_decay);
                     row[lane] = now;
                     read[lane] = F::multiply_add(*key, now, read[lane]);
@@ -381,7 +393,7 @@ impl Head<'_> {
                 }
             }
             let overlap = dot(key, query);
-            for lane in 0..COLUMNS {
+            for lane in 0..N {
                 last_change[lane] = beta * (value[lane] - decay * read[lane]);
                 out[lane] = F::multiply_add(overlap, last_change[lane], decay * out[lane]);
             }
@@ -390,7 +402,7 @@ impl Head<'_> {
             outputs[token * self.value_dim + from..][..width].copy_from_slice(&out[..width]);
         }
         for (row, last) in state.iter_mut().zip(last_key) {
-            for lane in 0..COLUMNS {
+            for lane in 0..N {
                 row[lane] = F::multiply_add(*last, last_change[lane], row[lane] * last_decay);
             }
         }

@@ -1,0 +1,198 @@
+//! `assayd ask`: puts typed questions about a state to a decision model.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Map, json};
+
+use crate::decide::{self, Config, ModelName, Node, Reply, answer_json};
+use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
+
+/// Ask a decision model typed questions about a state.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Example:\n  assayd ask --model ./my-checkpoint --state 'My payouts fail!' \\\n    \
+                        --noul 'Is it urgent?' --choice 'Which team?=billing,sales' --score 'How angry?=calm,cross,furious'")]
+pub struct Args {
+    /// A checkpoint's folder or Hub id.
+    #[arg(long)]
+    pub model: String,
+    /// The state: a text, or @FILE (a .json file is read as JSON).
+    #[arg(long)]
+    pub state: String,
+    /// A yes/no question. Repeatable.
+    #[arg(long, value_name = "Q")]
+    pub noul: Vec<String>,
+    /// A question and its options: 'Q=a,b,c'. Repeatable.
+    #[arg(long, value_name = "Q=A,B")]
+    pub choice: Vec<String>,
+    /// A question and its levels, lowest first: 'Q=low,high'. Repeatable.
+    #[arg(long, value_name = "Q=LOW,HIGH")]
+    pub score: Vec<String>,
+    /// The base model's folder, if the checkpoint is an adapter and does not find it.
+    #[arg(long)]
+    pub base: Option<PathBuf>,
+    /// Print the answers as POST /v1/systemone gives them.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command. The exit code is 1 if a question was not answered.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let questions = questions(&args)?;
+    ensure!(!questions.is_empty(), "no question: give --noul, --choice or --score");
+    let state = Arc::new(state(&args.state)?);
+    let config = Config { model: ModelName::parse(&args.model), base: args.base, ..Config::default() };
+    let desk = decide::start(&config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let reply = runtime.block_on(desk.ask(Inquiry { state, questions: questions.clone() }))?;
+    let text = if args.json {
+        format!("{}\n", body(&desk.info().name, &questions, &reply))
+    } else {
+        table(&questions, &reply)
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    let answered = reply.decisions.iter().all(Result::is_ok);
+    Ok(if answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn state(given: &str) -> anyhow::Result<Json> {
+    let Some(path) = given.strip_prefix('@') else { return Ok(Json::String(given.to_owned())) };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the state in {path}"))?;
+    if Path::new(path).extension().is_none_or(|extension| extension != "json") {
+        return Ok(Json::String(text));
+    }
+    Ok(Node::read(&text).with_context(|| format!("{path} is not JSON"))?.into_json())
+}
+
+fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
+    let mut questions = Vec::new();
+    let mut add = |id: String, instructions: &str, kind: Kind| {
+        let instructions = Json::String(instructions.trim().to_owned());
+        questions.push(Question { id, kind, instructions, subject: Subject::General });
+    };
+    for (index, text) in args.noul.iter().enumerate() {
+        add(format!("noul_{index}"), text, Kind::Noul { if_true: None, if_false: None });
+    }
+    for (index, text) in args.choice.iter().enumerate() {
+        let (instructions, options) = split(text, "--choice", 255)?;
+        let mut named: Vec<(String, Json)> = Vec::new();
+        for option in options {
+            ensure!(
+                named.iter().all(|(name, _)| *name != option),
+                "option {option:?} is given twice in {text:?}"
+            );
+            named.push((option, Json::String(String::new())));
+        }
+        add(format!("choice_{index}"), instructions, Kind::Choice { options: named });
+    }
+    for (index, text) in args.score.iter().enumerate() {
+        let (instructions, levels) = split(text, "--score", 10)?;
+        let levels = levels.into_iter().map(Json::String).collect();
+        add(format!("score_{index}"), instructions, Kind::Score { levels });
+    }
+    Ok(questions)
+}
+
+/// `Q=a,b`: split at the first `=`, options at commas, stripped, blanks dropped.
+fn split<'a>(text: &'a str, flag: &str, most: usize) -> anyhow::Result<(&'a str, Vec<String>)> {
+    let Some((instructions, list)) = text.split_once('=') else {
+        bail!("{flag} {text:?} has no options: write 'question=first,second'");
+    };
+    let options: Vec<String> =
+        list.split(',').map(str::trim).filter(|option| !option.is_empty()).map(str::to_owned).collect();
+    let count = options.len();
+    ensure!((2..=most).contains(&count), "{flag} {text:?} has {count} options: 2 to {most} are possible");
+    Ok((instructions, options))
+}
+
+fn body(model: &str, questions: &[Question], reply: &Reply) -> Json {
+    let answers: Map<String, Json> = questions
+        .iter()
+        .zip(&reply.decisions)
+        .map(|(question, decision)| {
+            let answer = match decision {
+                Ok(decision) => answer_json(&question.kind, decision),
+                Err(nobody) => json!({"type": question.kind.as_str(), "x_nobody": explained(nobody)}),
+            };
+            (question.id.clone(), answer)
+        })
+        .collect();
+    let usage = json!({"input_tokens": reply.input_tokens, "output_tokens": reply.decisions.len()});
+    json!({"model": model, "answers": answers, "usage": usage})
+}
+
+fn table(questions: &[Question], reply: &Reply) -> String {
+    let mut text = String::new();
+    for (question, decision) in questions.iter().zip(&reply.decisions) {
+        let asked = question.instructions.as_str().unwrap_or_default();
+        let answer = match decision {
+            Ok(decision) => {
+                let labels = question.kind.labels();
+                let shares: Vec<String> = labels
+                    .iter()
+                    .zip(&decision.probabilities)
+                    .map(|(label, p)| format!("{label} {:.1}%", p * 100.0))
+                    .collect();
+                format!(
+                    "{} (confidence {:.2}; {})",
+                    labels.get(decision.pick()).map_or("", String::as_str),
+                    decision.confidence(&question.kind),
+                    shares.join(", ")
+                )
+            }
+            Err(nobody) => format!("not answered: {}", explained(nobody)),
+        };
+        text.push_str(&format!("{asked}\n  {answer}\n"));
+    }
+    if reply.truncated {
+        text.push_str("note: the state or a question was cut to fit the model's window\n");
+    }
+    text
+}
+
+fn explained(nobody: &Nobody) -> String {
+    match nobody {
+        Nobody::Failed(why) | Nobody::Refused(why) => why.clone(),
+        other => other.reason().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(choice: &[&str], score: &[&str]) -> Args {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Args {
+            model: String::new(),
+            state: String::new(),
+            noul: vec!["Urgent?".to_owned()],
+            choice: owned(choice),
+            score: owned(score),
+            base: None,
+            json: false,
+        }
+    }
+
+    #[test]
+    fn questions_are_named_by_kind_and_asked_in_its_order() {
+        let questions = questions(&args(&["Team? a=b=x, y,, z "], &["How?=low,high"])).unwrap();
+        let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+        assert_eq!(ids, ["noul_0", "choice_0", "score_0"]);
+        assert_eq!(questions[1].instructions, "Team? a");
+        assert_eq!(questions[1].kind.labels(), ["b=x", "y", "z"]);
+        assert_eq!(questions[2].kind, Kind::Score { levels: vec![json!("low"), json!("high")] });
+    }
+
+    #[test]
+    fn a_question_without_options_is_refused() {
+        for (choice, score) in
+            [("Team?", "x=a,b"), ("Team?=one", "x=a,b"), ("Team?=a,a", "x=a,b"), ("x=a,b", "x=a")]
+        {
+            assert!(questions(&args(&[choice], &[score])).is_err(), "{choice} {score}");
+        }
+    }
+}
