@@ -8,7 +8,7 @@ mod desk;
 mod error;
 pub mod hub;
 mod info;
-mod kernels;
+pub mod kernels;
 mod locate;
 mod models;
 mod scripted;
