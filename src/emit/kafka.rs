@@ -1,6 +1,7 @@
 //! Verdicts to a Kafka topic: idempotent, `acks=all`, keyed by trace id, and reported as written only when the brokers have them.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -28,13 +29,14 @@ pub struct Kafka {
     config: KafkaConfig,
     /// Replaced when librdkafka declares it dead; held only to clone the handle.
     producer: Mutex<FutureProducer>,
+    warned_of_limit: AtomicBool,
 }
 
 impl Kafka {
     /// Makes the producer. The brokers need not be there yet.
     pub fn open(config: KafkaConfig) -> Result<Self, EmitError> {
         let producer = Mutex::new(producer(&config)?);
-        Ok(Self { config, producer })
+        Ok(Self { config, producer, warned_of_limit: AtomicBool::new(false) })
     }
 
     async fn deliver(&self, verdict: &Verdict) -> Result<(), EmitError> {
@@ -52,6 +54,7 @@ impl Kafka {
                 }
                 // The topic takes less than our own limit, which nobody told us.
                 Err(error) if is_too_large(&error) => {
+                    self.warn_of_limit();
                     limit = fitted.bytes.len() / 2;
                     if limit < SMALLEST {
                         return Err(too_large(limit));
@@ -112,6 +115,16 @@ impl Kafka {
             self.replace();
         }
         EmitError { sink: SINK, message: error.to_string(), fault }
+    }
+
+    fn warn_of_limit(&self) {
+        if !self.warned_of_limit.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                topic = self.config.topic,
+                "the topic takes less than emit.kafka.max_message_bytes, so verdicts are cut; lower it to the topic's \
+                 max.message.bytes"
+            );
+        }
     }
 
     fn current(&self) -> FutureProducer {
@@ -197,6 +210,8 @@ fn properties(config: &KafkaConfig) -> Result<ClientConfig, SecretError> {
         .set("compression.type", config.compression.as_str())
         .set("linger.ms", millis(config.linger.0))
         .set("message.max.bytes", config.max_message_bytes.0.to_string())
+        // Brokers hold a batch, not a message, to the topic's limit.
+        .set("batch.size", config.max_message_bytes.0.min(1_000_000).to_string())
         .set("queue.buffering.max.kbytes", (config.buffer.0 / 1024).clamp(1, 2_147_483_647).to_string())
         .set("message.timeout.ms", millis(config.delivery_timeout.0));
     if !config.properties.contains_key("client.id") {
