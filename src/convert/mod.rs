@@ -1,1 +1,24 @@
-//! Traces become stories, whatever library reported them. Pure; one file per dialect.
+//! A trace becomes a story: what the agent was asked, thought, called, saw and answered, whatever library reported it.
+//! Pure: no clock, no IO, and no panic on any input.
+
+mod collect;
+mod dialects;
+mod draft;
+mod gist;
+mod indexed;
+mod join;
+mod langsmith;
+mod message;
+mod parse;
+mod pseudo;
+mod read;
+mod talk;
+mod tell;
+mod text;
+mod thread;
+mod tree;
+mod weave;
+
+pub use join::join_runs;
+pub use langsmith::{NotRuns, traces_of_runs};
+pub use read::{read, story};

@@ -1,0 +1,269 @@
+//! A trace's spans and records, each read by its dialects, as one [`Talk`].
+
+use std::collections::HashMap;
+
+use super::dialects::{self, Told, tell};
+use super::draft::{Draft, Kind};
+use super::pseudo::rewrite;
+use super::talk::{Invocation, ModelCall, Part, Pass, Retrieval, Role, Talk, ToolRun};
+use super::text::tells_error;
+use super::tree::Tree;
+use crate::domain::{LogRecord, Span, SpanId, Status, Trace, Value};
+
+/// The spans of a trace in order of time, once each.
+pub(super) fn ordered(trace: &Trace) -> Vec<&Span> {
+    let mut spans: Vec<&Span> = trace.spans.iter().collect();
+    spans.sort_by(|a, b| {
+        let key = |span: &Span| (span.start, span.end, span.span_id);
+        key(a).cmp(&key(b)).then_with(|| b.attributes.len().cmp(&a.attributes.len()))
+    });
+    let mut seen = std::collections::HashSet::with_capacity(spans.len());
+    spans.retain(|span| seen.insert(span.span_id));
+    spans
+}
+
+/// Reads every span and record.
+pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
+    let mut logs: HashMap<Option<SpanId>, Vec<&LogRecord>> = HashMap::new();
+    for log in &trace.logs {
+        logs.entry(log.span_id).or_default().push(log);
+    }
+    let mut talk = Talk::default();
+    let mut agents: Vec<Option<String>> = vec![None; spans.len()];
+    let no_logs = Vec::new();
+    for (index, span) in spans.iter().enumerate() {
+        let own = logs.get(&Some(span.span_id)).unwrap_or(&no_logs);
+        if let Some(agent) = agent_of_bare_span(span) {
+            agents[index] = Some(agent);
+        }
+        let Some(draft) = dialects::read(span, own) else { continue };
+        if draft.agent.is_some() && draft.kind != Some(Kind::Ignored) {
+            agents[index].clone_from(&draft.agent);
+        }
+        file(draft, own, index, &mut talk);
+    }
+    orphans(&logs, spans, tree, &mut talk);
+    let nearest = tree.nearest(&agents);
+    for call in &mut talk.calls {
+        if call.agent.is_none() {
+            call.agent = nearest.get(call.span).cloned().flatten();
+        }
+        call.input = rewrite(std::mem::take(&mut call.input));
+        call.output = rewrite(std::mem::take(&mut call.output));
+    }
+    for invocation in &mut talk.invocations {
+        if invocation.agent.is_none() {
+            invocation.agent = nearest.get(invocation.span).cloned().flatten();
+        }
+        invocation.input = rewrite(std::mem::take(&mut invocation.input));
+        invocation.output = rewrite(std::mem::take(&mut invocation.output));
+    }
+    talk.calls.sort_by(|a, b| (a.start, a.end, a.span).cmp(&(b.start, b.end, b.span)));
+    talk
+}
+
+/// ADK 1.x names an agent by nothing but its span's name.
+fn agent_of_bare_span(span: &Span) -> Option<String> {
+    let inside = span.name.strip_prefix("agent_run [").and_then(|rest| rest.strip_suffix(']'));
+    inside.filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// Puts a draft where it belongs.
+fn file(draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
+    let span = draft.span;
+    let kind = draft.kind;
+    if let Some(kind) = kind {
+        talk.saw_agent |= matches!(kind, Kind::Model | Kind::Tool | Kind::Agent | Kind::Retrieval);
+    }
+    if kind.is_some_and(|kind| kind != Kind::Ignored) {
+        talk.dialects.extend(draft.dialects.iter().copied());
+    }
+    if talk.session.is_none() && kind != Some(Kind::Ignored) {
+        talk.session.clone_from(&draft.session);
+    }
+    for attribute in &draft.cut {
+        talk.truncated.push(format!("{attribute} of span {} was cut by the sender", span.span_id));
+    }
+    if span.dropped_attributes > 0 && kind.is_some() {
+        talk.truncated.push(format!("{} attributes of span {} were dropped by the sender", span.dropped_attributes, span.span_id));
+    }
+    match kind {
+        Some(Kind::Model) => file_model(draft, logs, index, talk),
+        Some(Kind::Tool) => file_tool(draft, index, talk),
+        Some(Kind::Retrieval) => {
+            talk.retrievals.push(Retrieval {
+                span: index,
+                start: span.start,
+                name: Some(span.name.clone()).filter(|name| !name.is_empty()),
+                query: draft.query,
+                documents: draft.documents,
+            });
+        }
+        Some(Kind::Agent | Kind::Chain) => {
+            talk.invocations.push(Invocation {
+                span: index,
+                start: span.start,
+                end: span.end,
+                is_agent: kind == Some(Kind::Agent),
+                agent: draft.agent,
+                input: draft.input,
+                output: draft.output,
+            });
+        }
+        Some(Kind::Pass) => {
+            talk.passes.push(Pass { span: index, start: span.start, from: draft.pass.0.or(draft.agent), to: draft.pass.1 });
+        }
+        Some(Kind::Ignored) | None => {}
+    }
+}
+
+fn file_model(draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
+    let span = draft.span;
+    let told_apart = dialects::details(logs);
+    if told_apart.is_empty() {
+        talk.calls.push(ModelCall {
+            span: index,
+            start: span.start,
+            end: span.end,
+            model: draft.model,
+            agent: draft.agent,
+            input: draft.input,
+            output: draft.output,
+        });
+        return;
+    }
+    talk.dialects.insert("gen_ai_events");
+    let several = told_apart.len() > 1;
+    for log in told_apart {
+        let mut call = told_call(log);
+        call.span = index;
+        // A span can hold several calls; then only the record's own time tells their order.
+        if !several || !call.start.is_known() {
+            call.start = span.start;
+            call.end = span.end;
+        }
+        call.model = call.model.or_else(|| draft.model.clone());
+        call.agent = call.agent.or_else(|| draft.agent.clone());
+        talk.calls.push(call);
+    }
+}
+
+fn told_call(log: &LogRecord) -> ModelCall {
+    let text = |key: &str| log.attributes.text(key).map(str::to_owned);
+    ModelCall {
+        span: usize::MAX,
+        start: log.time,
+        end: log.time,
+        model: text("gen_ai.response.model").or_else(|| text("gen_ai.request.model")),
+        agent: text("gen_ai.agent.name"),
+        input: dialects::detail(log, "gen_ai.input.messages", Role::User),
+        output: dialects::detail(log, "gen_ai.output.messages", Role::Assistant),
+    }
+}
+
+fn file_tool(draft: Draft, index: usize, talk: &mut Talk) {
+    let span = draft.span;
+    let error = error_of(span);
+    let shown = draft.shown.unwrap_or_default();
+    let text = Some(shown.text).filter(|text| !text.is_empty());
+    let failed = draft
+        .failed
+        .or(shown.failed)
+        .or_else(|| error.is_some().then_some(true))
+        .or_else(|| matches!(span.status, Status::Error(_)).then_some(true))
+        .or_else(|| text.as_deref().is_some_and(tells_error).then_some(true));
+    talk.runs.push(ToolRun {
+        span: index,
+        start: span.start,
+        end: span.end,
+        name: draft.tool.or(shown.tool),
+        id: draft.tool_id.or(shown.id),
+        arguments: draft.arguments,
+        result: text,
+        failed,
+        error,
+    });
+}
+
+/// What went wrong in a span, by its exception event or its status.
+pub(super) fn error_of(span: &Span) -> Option<String> {
+    let raised = span.events.iter().filter(|event| event.name == "exception");
+    let message = raised.filter_map(|event| event.attributes.text("exception.message")).find(|text| !text.is_empty());
+    let described = match &span.status {
+        Status::Error(text) if !text.is_empty() => Some(text.as_str()),
+        _ => None,
+    };
+    message.or(described).map(str::to_owned)
+}
+
+/// Records whose span never arrived, or that belong to no span, still tell of a call.
+fn orphans(logs: &HashMap<Option<SpanId>, Vec<&LogRecord>>, spans: &[&Span], tree: &Tree, talk: &mut Talk) {
+    let mut keys: Vec<&Option<SpanId>> =
+        logs.keys().filter(|id| id.is_none_or(|id| tree.find(id).is_none_or(|at| at >= spans.len()))).collect();
+    keys.sort();
+    for key in keys {
+        let records = &logs[key];
+        for log in dialects::details(records) {
+            talk.saw_agent = true;
+            talk.dialects.insert("gen_ai_events");
+            talk.calls.push(told_call(log));
+        }
+        let told: Vec<Told> = records.iter().filter_map(|log| Told::of_log(log)).collect();
+        let Some(first) = records.first().filter(|_| !told.is_empty() && dialects::details(records).is_empty()) else {
+            continue;
+        };
+        let stand_in = stand_in(first);
+        let mut draft = Draft::new(&stand_in);
+        tell(&told, &mut draft);
+        talk.saw_agent = true;
+        talk.dialects.insert("gen_ai_events");
+        talk.calls.push(ModelCall {
+            span: usize::MAX,
+            start: first.time,
+            end: records.last().map_or(first.time, |log| log.time),
+            model: None,
+            agent: None,
+            input: draft.input,
+            output: draft.output,
+        });
+    }
+}
+
+/// A span for records that have none.
+fn stand_in(log: &LogRecord) -> Span {
+    Span {
+        trace_id: log.trace_id,
+        // The id is never shown: the call has no span.
+        span_id: SpanId::try_from(&[0xff; 8][..]).expect("eight bytes that are not all zero"),
+        parent_id: None,
+        name: String::new(),
+        kind: crate::domain::SpanKind::Unspecified,
+        start: log.time,
+        end: log.time,
+        status: Status::Unset,
+        attributes: [("gen_ai.operation.name".to_owned(), Value::from("chat"))].into_iter().collect(),
+        events: Vec::new(),
+        links: Vec::new(),
+        dropped_attributes: 0,
+        resource: std::sync::Arc::clone(&log.resource),
+        scope: std::sync::Arc::clone(&log.scope),
+    }
+}
+
+/// Whether any message of the talk says anything.
+pub(super) fn has_content(talk: &Talk) -> bool {
+    let speaks = |messages: &[super::talk::Message]| {
+        messages.iter().any(|message| {
+            message.role != Role::System
+                && message.parts.iter().any(|part| match part {
+                    Part::Text(text) | Part::Thought(text) => !text.is_empty(),
+                    Part::Call(_) => true,
+                    Part::Result(outcome) => !outcome.text.is_empty(),
+                })
+        })
+    };
+    talk.calls.iter().any(|call| speaks(&call.input) || speaks(&call.output))
+        || talk.runs.iter().any(|run| run.arguments.is_some() || run.result.is_some())
+        || talk.retrievals.iter().any(|retrieval| !retrieval.documents.is_empty())
+        || talk.invocations.iter().any(|around| speaks(&around.input) || speaks(&around.output))
+}

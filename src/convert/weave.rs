@@ -1,0 +1,508 @@
+//! Model calls become threads; tool runs find their calls; what nobody's history tells is put where its time says.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::talk::{Call, Invocation, ModelCall, Part, Role, Talk, ToolRun};
+use super::thread::{Atom, Teller, Thread, What, atoms, bare, same_text};
+use super::tree::Tree;
+use crate::domain::{Json, Span, Time};
+
+/// Threads and tool runs of a trace, joined.
+pub(super) struct Woven {
+    pub(super) threads: Vec<Thread>,
+    pub(super) runs: Vec<ToolRun>,
+    /// For every thread the run inside which it was held, or the call that it serves, as (thread, atom).
+    pub(super) served: HashMap<usize, (usize, usize)>,
+}
+
+/// Joins everything.
+pub(super) fn weave(talk: &mut Talk, spans: &[&Span], tree: &Tree) -> Woven {
+    let (runs, canon) = merge_runs(std::mem::take(&mut talk.runs), spans, tree);
+    let mut own: Vec<Option<usize>> = vec![None; spans.len()];
+    for (at, place) in &canon {
+        if let Some(slot) = own.get_mut(*at) {
+            *slot = Some(*place);
+        }
+    }
+    let inside = tree.above(&own);
+    let mut calls = std::mem::take(&mut talk.calls);
+    calls.extend(spoken_invocations(&mut talk.invocations, &calls, spans, tree));
+    calls.sort_by(|a, b| (a.start, a.end, a.span).cmp(&(b.start, b.end, b.span)));
+    let mut threads = thread_calls(calls, &inside);
+    if threads.is_empty() && (!runs.is_empty() || !talk.retrievals.is_empty()) {
+        let start = runs.first().map(|run| run.start).unwrap_or_default();
+        threads.push(Thread { start, span: usize::MAX, ..Thread::default() });
+    }
+    let mut runs = runs;
+    match_runs(&mut threads, &mut runs);
+    place_runs(&mut threads, &runs, &inside);
+    place_documents(&mut threads, talk, &runs, &inside);
+    let served = serve(&threads, &runs);
+    Woven { threads, runs, served }
+}
+
+/// Agents and chains that hold a conversation which no model call below them tells.
+fn spoken_invocations(all: &mut [Invocation], calls: &[ModelCall], spans: &[&Span], tree: &Tree) -> Vec<ModelCall> {
+    let mut around: Vec<Option<usize>> = vec![None; spans.len()];
+    for (at, invocation) in all.iter().enumerate() {
+        around[invocation.span] = Some(at);
+    }
+    let above = tree.above(&around);
+    let mut tells = vec![true; all.len()];
+    // Whatever tells itself silences everything above it.
+    let silence = |from: Option<usize>, tells: &mut Vec<bool>| {
+        let mut at = from;
+        while let Some(index) = at {
+            if !tells[index] {
+                break;
+            }
+            tells[index] = false;
+            at = above[all[index].span];
+        }
+    };
+    for call in calls.iter().filter(|call| !call.input.is_empty() || !call.output.is_empty()) {
+        silence(above.get(call.span).copied().flatten(), &mut tells);
+        if let Some(Some(index)) = around.get(call.span) {
+            silence(Some(*index), &mut tells);
+        }
+    }
+    let speaks = |invocation: &Invocation| {
+        let acts = |message: &super::talk::Message| {
+            message.role != Role::System && message.parts.iter().any(|part| matches!(part, Part::Call(_) | Part::Result(_)))
+        };
+        invocation.input.iter().chain(&invocation.output).any(acts)
+    };
+    let order: Vec<usize> = (0..all.len()).rev().collect();
+    let mut told = Vec::new();
+    for index in order {
+        if !tells[index] || !speaks(&all[index]) {
+            continue;
+        }
+        silence(above[all[index].span], &mut tells);
+        let invocation = &all[index];
+        told.push(ModelCall {
+            span: invocation.span,
+            start: invocation.start,
+            end: invocation.end,
+            model: None,
+            agent: invocation.agent.clone(),
+            input: invocation.input.clone(),
+            output: invocation.output.clone(),
+        });
+    }
+    told
+}
+
+/// One run that two instrumentations tell, or a client and a server, is one run. Gives the runs and, by span, their place.
+fn merge_runs(mut all: Vec<ToolRun>, spans: &[&Span], tree: &Tree) -> (Vec<ToolRun>, HashMap<usize, usize>) {
+    all.sort_by(|a, b| (a.start, std::cmp::Reverse(a.end), a.span).cmp(&(b.start, std::cmp::Reverse(b.end), b.span)));
+    let mut own: Vec<Option<usize>> = vec![None; spans.len()];
+    let mut kept: Vec<ToolRun> = Vec::with_capacity(all.len());
+    let mut canon = HashMap::new();
+    let mut by_id: HashMap<String, usize> = HashMap::new();
+    for (at, run) in all.iter().enumerate() {
+        own[run.span] = Some(at);
+    }
+    let above = tree.above(&own);
+    let mut place_of: Vec<usize> = Vec::with_capacity(all.len());
+    for run in all {
+        let by_same_id = run.id.as_ref().and_then(|id| by_id.get(id)).copied().filter(|place| fits(&kept[*place], &run));
+        let nested = above[run.span].and_then(|at| place_of.get(at)).copied().filter(|place| fits(&kept[*place], &run));
+        // Two instrumentations side by side: same work, at the same time, from another library.
+        let beside = kept.iter().enumerate().rev().take(8).find(|(_, other)| {
+            run.arguments.is_some()
+                && other.arguments == run.arguments
+                && fits(other, &run)
+                && spans[other.span].scope.name != spans[run.span].scope.name
+                && other.start <= run.end
+                && run.start <= other.end
+        });
+        let place = by_same_id.or(nested).or(beside.map(|(place, _)| place));
+        let place = match place {
+            Some(place) => {
+                absorb(&mut kept[place], &run);
+                place
+            }
+            None => {
+                kept.push(run);
+                kept.len() - 1
+            }
+        };
+        let span = kept[place].span;
+        if let Some(id) = &kept[place].id {
+            by_id.entry(id.clone()).or_insert(place);
+        }
+        place_of.push(place);
+        canon.insert(span, place);
+    }
+    // Spans of absorbed runs lead to the run that took them in.
+    for (at, place) in own.iter().enumerate().filter_map(|(span, at)| at.map(|at| (span, place_of[at]))) {
+        canon.insert(at, place);
+    }
+    (kept, canon)
+}
+
+fn fits(there: &ToolRun, run: &ToolRun) -> bool {
+    let names = match (&there.name, &run.name) {
+        (Some(a), Some(b)) => bare(a) == bare(b),
+        _ => true,
+    };
+    let ids = there.id.is_none() || run.id.is_none() || there.id == run.id;
+    let arguments = match (&there.arguments, &run.arguments) {
+        (Some(a @ Json::Object(_)), Some(b @ Json::Object(_))) => a == b,
+        _ => true,
+    };
+    names && ids && arguments
+}
+
+fn absorb(there: &mut ToolRun, run: &ToolRun) {
+    if there.arguments.as_ref().is_none_or(|arguments| !arguments.is_object()) && run.arguments.is_some() {
+        there.arguments.clone_from(&run.arguments);
+    }
+    if there.result.is_none() {
+        there.result.clone_from(&run.result);
+    }
+    if there.name.is_none() {
+        there.name.clone_from(&run.name);
+    }
+    if there.id.is_none() {
+        there.id.clone_from(&run.id);
+    }
+    if there.error.is_none() {
+        there.error.clone_from(&run.error);
+    }
+    there.failed = match (there.failed, run.failed) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (known, other) => known.or(other),
+    };
+}
+
+fn key(what: &What) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let text = |text: &str, hasher: &mut DefaultHasher| {
+        text.bytes().filter(|b| !b.is_ascii_whitespace()).take(400).for_each(|b| b.hash(hasher));
+    };
+    match what {
+        What::Request(words) => {
+            0u8.hash(&mut hasher);
+            text(words, &mut hasher);
+        }
+        What::Text(words) | What::Thought(words) => {
+            1u8.hash(&mut hasher);
+            text(words, &mut hasher);
+        }
+        What::Call(call) => match &call.id {
+            Some(id) => (2u8, id).hash(&mut hasher),
+            None => (3u8, bare(&call.name), call.arguments.as_ref().map(Json::to_string)).hash(&mut hasher),
+        },
+        // The answer to a call belongs where the call is.
+        What::Result(outcome) => match &outcome.id {
+            Some(id) => (2u8, id).hash(&mut hasher),
+            None => {
+                4u8.hash(&mut hasher);
+                text(&outcome.text, &mut hasher);
+            }
+        },
+        What::Document(..) => 5u8.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+fn thread_calls(calls: Vec<ModelCall>, inside: &[Option<usize>]) -> Vec<Thread> {
+    let mut threads: Vec<Thread> = Vec::new();
+    let mut known: HashMap<u64, Vec<usize>> = HashMap::new();
+    for mut call in calls {
+        let scope = inside.get(call.span).copied().flatten();
+        let teller = Teller { span: call.span, start: call.start, time: call.end, agent: call.agent.take() };
+        let input = atoms(&mut call.input, &teller, false);
+        let output = atoms(&mut call.output, &teller, true);
+        if input.is_empty() && output.is_empty() {
+            continue;
+        }
+        let keys: Vec<u64> = input.iter().chain(&output).map(|atom| key(&atom.what)).collect();
+        let place = elect(&keys, input.len(), scope, &threads, &known).unwrap_or_else(|| {
+            threads.push(Thread { scope, start: call.start, span: call.span, ..Thread::default() });
+            threads.len() - 1
+        });
+        let other = threads[place].tell(input, output);
+        let place = match other {
+            None => place,
+            Some(atoms) => {
+                for atom in atoms.iter().filter(|atom| atom.shared) {
+                    remember(&mut known, key(&atom.what), threads.len());
+                }
+                threads.push(Thread { atoms, scope, start: call.start, span: call.span, ..Thread::default() });
+                threads.len() - 1
+            }
+        };
+        let thread = &mut threads[place];
+        thread.end = thread.end.max(call.end);
+        if call.model.is_some() {
+            thread.model = call.model;
+        }
+        for key in keys {
+            remember(&mut known, key, place);
+        }
+    }
+    threads
+}
+
+fn remember(known: &mut HashMap<u64, Vec<usize>>, key: u64, place: usize) {
+    let places = known.entry(key).or_default();
+    if !places.contains(&place) && places.len() < 64 {
+        places.push(place);
+    }
+}
+
+/// The thread that a call goes on with: the one that knows most of what the call tells.
+fn elect(keys: &[u64], inputs: usize, scope: Option<usize>, threads: &[Thread], known: &HashMap<u64, Vec<usize>>) -> Option<usize> {
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (index, key) in keys.iter().enumerate() {
+        for place in known.get(key).into_iter().flatten() {
+            // A reply alone, without common history, joins nothing: different agents may say the same.
+            if threads[*place].scope == scope && (index < inputs || inputs == 0) {
+                *votes.entry(*place).or_default() += 1;
+            }
+        }
+    }
+    votes.into_iter().max_by_key(|(place, count)| (*count, *place)).map(|(place, _)| place)
+}
+
+/// Finds for each run the call that asked for it: by id, else by name and arguments, else by name and order.
+fn match_runs(threads: &mut [Thread], runs: &mut [ToolRun]) {
+    let mut by_id: HashMap<String, (usize, usize)> = HashMap::new();
+    let mut by_name: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
+    for (t, thread) in threads.iter().enumerate() {
+        for (a, atom) in thread.atoms.iter().enumerate().filter(|(_, atom)| !atom.shared) {
+            if let What::Call(call) = &atom.what {
+                if let Some(id) = &call.id {
+                    by_id.entry(id.clone()).or_insert((t, a));
+                }
+                by_name.entry(bare(&call.name).to_owned()).or_default().push((t, a));
+            }
+        }
+    }
+    for (index, run) in runs.iter_mut().enumerate() {
+        let found = run.id.as_ref().and_then(|id| by_id.get(id)).copied().or_else(|| {
+            let name = run.name.as_deref().map(bare)?;
+            let open = |place: &&(usize, usize)| {
+                let atom = &threads[place.0].atoms[place.1];
+                let What::Call(call) = &atom.what else { return false };
+                atom.run.is_none() && (run.id.is_none() || call.id.is_none() || run.id == call.id)
+            };
+            let candidates = by_name.get(name)?;
+            let equal = candidates.iter().filter(open).find(|place| arguments_of(threads, place) == run.arguments.as_ref());
+            let vague = |place: &&(usize, usize)| {
+                let told = arguments_of(threads, place);
+                let is_vague = |arguments: Option<&Json>| arguments.is_none_or(|arguments| !arguments.is_object());
+                is_vague(told) || is_vague(run.arguments.as_ref())
+            };
+            equal.or_else(|| candidates.iter().filter(open).find(vague)).copied()
+        });
+        let Some((t, a)) = found else { continue };
+        let atom = &mut threads[t].atoms[a];
+        if atom.run.is_some() {
+            continue;
+        }
+        atom.run = Some(index);
+        if let What::Call(call) = &mut atom.what {
+            if call.arguments.is_none() {
+                call.arguments.clone_from(&run.arguments);
+            }
+            if run.id.is_none() {
+                run.id.clone_from(&call.id);
+            }
+        }
+    }
+}
+
+fn arguments_of<'a>(threads: &'a [Thread], place: &(usize, usize)) -> Option<&'a Json> {
+    match &threads[place.0].atoms[place.1].what {
+        What::Call(call) => call.arguments.as_ref(),
+        _ => None,
+    }
+}
+
+/// Runs that no message tells are put where their time says.
+fn place_runs(threads: &mut Vec<Thread>, runs: &[ToolRun], inside: &[Option<usize>]) {
+    let mut matched = vec![false; runs.len()];
+    for thread in threads.iter() {
+        thread.atoms.iter().filter_map(|atom| atom.run).for_each(|run| matched[run] = true);
+    }
+    let mut loose: Vec<usize> = (0..runs.len()).filter(|index| !matched[*index] && is_told(&runs[*index])).collect();
+    loose.sort_by_key(|index| (runs[*index].start, *index));
+    let mut groups: Vec<(usize, Vec<usize>, Time)> = Vec::new();
+    for index in loose {
+        let scope = inside.get(runs[index].span).copied().flatten();
+        let place = home(threads, scope, runs[index].start);
+        // Runs that overlap were asked for together.
+        match groups.last_mut() {
+            Some((thread, group, end)) if *thread == place && runs[index].start < *end => {
+                group.push(index);
+                *end = (*end).max(runs[index].end);
+            }
+            _ => groups.push((place, vec![index], runs[index].end)),
+        }
+    }
+    for (place, group, _) in groups {
+        let Some(first) = group.first().map(|index| &runs[*index]) else { continue };
+        let thread = &mut threads[place];
+        let at = thread.atoms.iter().position(|atom| !atom.shared && atom.told >= first.start).unwrap_or(thread.atoms.len());
+        let calls: Vec<Atom> = group.iter().map(|index| run_atom(*index, &runs[*index])).collect();
+        thread.atoms.splice(at..at, calls);
+    }
+}
+
+/// Whether a run tells more than that it took place.
+fn is_told(run: &ToolRun) -> bool {
+    run.arguments.is_some() || run.result.is_some() || run.error.is_some()
+}
+
+fn run_atom(index: usize, run: &ToolRun) -> Atom {
+    let call = Call {
+        id: run.id.clone(),
+        name: run.name.clone().unwrap_or_else(|| "tool".to_owned()),
+        arguments: run.arguments.clone(),
+    };
+    Atom {
+        what: What::Call(call),
+        span: run.span,
+        time: run.start,
+        told: run.start,
+        agent: None,
+        beside: true,
+        shared: false,
+        run: Some(index),
+    }
+}
+
+/// The thread of a scope that was going on at a time; a new one if the scope has none.
+fn home(threads: &mut Vec<Thread>, scope: Option<usize>, time: Time) -> usize {
+    let of_scope = |thread: &&(usize, &Thread)| thread.1.scope == scope;
+    let numbered: Vec<(usize, &Thread)> = threads.iter().enumerate().collect();
+    let going = numbered.iter().filter(of_scope).filter(|(_, thread)| thread.start <= time).max_by_key(|(_, thread)| thread.start);
+    let going = going.or_else(|| numbered.iter().filter(of_scope).min_by_key(|(_, thread)| thread.start));
+    if let Some((place, _)) = going {
+        return *place;
+    }
+    threads.push(Thread { scope, start: time, end: time, span: usize::MAX, ..Thread::default() });
+    threads.len() - 1
+}
+
+/// Documents that a retriever found, each once, unless the tool around the retriever shows them.
+fn place_documents(threads: &mut Vec<Thread>, talk: &mut Talk, runs: &[ToolRun], inside: &[Option<usize>]) {
+    let mut seen: std::collections::HashSet<String> = std::collections::HashSet::new();
+    let mut retrievals = std::mem::take(&mut talk.retrievals);
+    retrievals.sort_by_key(|retrieval| (retrieval.start, retrieval.span));
+    for retrieval in &retrievals {
+        let around = inside.get(retrieval.span).copied().flatten();
+        let shown = around.and_then(|run| runs[run].result.as_deref()).unwrap_or_default();
+        let fresh: Vec<&String> = retrieval
+            .documents
+            .iter()
+            .filter(|document| !shows(shown, document) && seen.insert((*document).clone()))
+            .collect();
+        if fresh.is_empty() {
+            continue;
+        }
+        let place = home(threads, around, retrieval.start);
+        let thread = &mut threads[place];
+        let at =
+            thread.atoms.iter().position(|atom| !atom.shared && atom.told >= retrieval.start).unwrap_or(thread.atoms.len());
+        let atoms: Vec<Atom> = fresh
+            .into_iter()
+            .map(|document| Atom {
+                what: What::Document(retrieval.name.clone(), document.clone()),
+                span: retrieval.span,
+                time: retrieval.start,
+                told: retrieval.start,
+                agent: None,
+                beside: false,
+                shared: false,
+                run: None,
+            })
+            .collect();
+        thread.atoms.splice(at..at, atoms);
+    }
+    talk.retrievals = retrievals;
+}
+
+/// Whether a tool's result holds a document, plain or as a JSON string.
+fn shows(result: &str, document: &str) -> bool {
+    if result.is_empty() {
+        return false;
+    }
+    if result.contains(document) {
+        return true;
+    }
+    let quoted = Json::String(document.to_owned()).to_string();
+    result.contains(&quoted[1..quoted.len() - 1])
+}
+
+/// For threads of agents that work for others: the call that they serve.
+fn serve(threads: &[Thread], runs: &[ToolRun]) -> HashMap<usize, (usize, usize)> {
+    let mut served = HashMap::new();
+    let mut call_of_run: HashMap<usize, (usize, usize)> = HashMap::new();
+    for (t, thread) in threads.iter().enumerate() {
+        for (a, atom) in thread.atoms.iter().enumerate() {
+            if let Some(run) = atom.run {
+                call_of_run.insert(run, (t, a));
+            }
+        }
+    }
+    for (t, thread) in threads.iter().enumerate() {
+        if let Some(scope) = thread.scope {
+            if let Some(place) = call_of_run.get(&scope).filter(|place| place.0 != t) {
+                served.insert(t, *place);
+            }
+            continue;
+        }
+        if let Some(place) = delegated(t, thread, threads) {
+            served.insert(t, place);
+        }
+    }
+    let _ = runs;
+    // A thread that would serve itself over others serves nobody.
+    let circles: Vec<usize> = served.keys().copied().filter(|t| leads_back(*t, &served)).collect();
+    circles.iter().for_each(|t| {
+        served.remove(t);
+    });
+    served
+}
+
+fn leads_back(start: usize, served: &HashMap<usize, (usize, usize)>) -> bool {
+    let mut at = start;
+    for _ in 0..=served.len() {
+        match served.get(&at) {
+            Some((next, _)) if *next == start => return true,
+            Some((next, _)) => at = *next,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The call whose arguments hold a thread's first request, if it was made before in another thread.
+fn delegated(t: usize, thread: &Thread, threads: &[Thread]) -> Option<(usize, usize)> {
+    let first = thread.atoms.iter().find(|atom| !atom.shared)?;
+    let What::Request(request) = &first.what else { return None };
+    for (other, from) in threads.iter().enumerate() {
+        if other == t || from.start > thread.start {
+            continue;
+        }
+        for (a, atom) in from.atoms.iter().enumerate().filter(|(_, atom)| !atom.shared) {
+            let What::Call(call) = &atom.what else { continue };
+            let texts = call.arguments.iter().flat_map(|arguments| match arguments {
+                Json::Object(map) => map.values().filter_map(Json::as_str).collect::<Vec<_>>(),
+                Json::String(text) => vec![text.as_str()],
+                _ => Vec::new(),
+            });
+            let is_task = |text: &str| text.len() >= 16 && (request.contains(text) || same_text(request, text));
+            if texts.into_iter().any(is_task) {
+                return Some((other, a));
+            }
+        }
+    }
+    None
+}
