@@ -1,14 +1,15 @@
 //! A trace's spans and records, each read by its dialects, as one [`Talk`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::dialects::{self, Told, tell};
 use super::draft::{Draft, Kind};
+use super::message::messages;
 use super::pseudo::rewrite;
-use super::talk::{Invocation, ModelCall, Part, Pass, Retrieval, Role, Talk, ToolRun};
+use super::talk::{Invocation, Message, ModelCall, Part, Pass, Retrieval, Role, Talk, ToolRun};
 use super::text::tells_error;
 use super::tree::Tree;
-use crate::domain::{LogRecord, Span, SpanId, Status, Trace, Value};
+use crate::domain::{Json, LogRecord, Span, SpanId, Status, Time, Trace, Value};
 
 /// The spans of a trace in order of time, once each.
 pub(super) fn ordered(trace: &Trace) -> Vec<&Span> {
@@ -28,6 +29,9 @@ pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
     for log in &trace.logs {
         logs.entry(log.span_id).or_default().push(log);
     }
+    for group in logs.values_mut() {
+        once(group);
+    }
     let mut talk = Talk::default();
     let mut agents: Vec<Option<String>> = vec![None; spans.len()];
     let no_logs = Vec::new();
@@ -43,6 +47,7 @@ pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
         file(draft, own, index, &mut talk);
     }
     orphans(&logs, spans, tree, &mut talk);
+    converse(&mut talk);
     let nearest = tree.nearest(&agents);
     for call in &mut talk.calls {
         if call.agent.is_none() {
@@ -62,6 +67,21 @@ pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
     talk
 }
 
+/// Records in order of time; one that was delivered twice counts once.
+fn once(group: &mut Vec<&LogRecord>) {
+    group.sort_by_key(|log| log.time);
+    let mut kept: Vec<&LogRecord> = Vec::with_capacity(group.len());
+    for log in group.drain(..) {
+        let again = kept.iter().rev().take_while(|other| other.time == log.time).any(|other| {
+            other.event_name == log.event_name && other.body == log.body && other.attributes == log.attributes
+        });
+        if !again || !log.time.is_known() {
+            kept.push(log);
+        }
+    }
+    *group = kept;
+}
+
 /// ADK 1.x names an agent by nothing but its span's name.
 fn agent_of_bare_span(span: &Span) -> Option<String> {
     let inside = span.name.strip_prefix("agent_run [").and_then(|rest| rest.strip_suffix(']'));
@@ -69,7 +89,11 @@ fn agent_of_bare_span(span: &Span) -> Option<String> {
 }
 
 /// Puts a draft where it belongs.
-fn file(draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
+fn file(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
+    if !draft.events.is_empty() {
+        talk.saw_agent = true;
+        talk.events.append(&mut draft.events);
+    }
     let span = draft.span;
     let kind = draft.kind;
     if let Some(kind) = kind {
@@ -117,8 +141,12 @@ fn file(draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
     }
 }
 
-fn file_model(draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
+fn file_model(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
     let span = draft.span;
+    // What a model gives back is its own words: a request printed once more is none.
+    if let Some(user) = draft.output.iter().rposition(|message| message.role == Role::User) {
+        draft.output.drain(..=user);
+    }
     let told_apart = dialects::details(logs);
     if told_apart.is_empty() {
         talk.calls.push(ModelCall {
@@ -194,6 +222,25 @@ pub(super) fn error_of(span: &Span) -> Option<String> {
         _ => None,
     };
     message.or(described).map(str::to_owned)
+}
+
+/// Events of AutoGen's runtime, each told by every span that it passed, as one conversation in order of their making.
+fn converse(talk: &mut Talk) {
+    let text = |event: &Json, key: &str| event.get(key).and_then(Json::as_str).map(str::to_owned);
+    let mut seen = HashSet::new();
+    let mut events = std::mem::take(&mut talk.events);
+    events.retain(|event| text(event, "id").is_none_or(|id| seen.insert(id)));
+    events.sort_by_key(|event| text(event, "created_at").and_then(|made| made.parse::<jiff::Timestamp>().ok()));
+    let input: Vec<Message> = events.iter().flat_map(|event| messages(event, Role::Assistant)).collect();
+    if input.is_empty() {
+        return;
+    }
+    let made = |event: Option<&Json>| {
+        let made = event.and_then(|event| text(event, "created_at")).and_then(|made| made.parse::<jiff::Timestamp>().ok());
+        made.and_then(|made| u64::try_from(made.as_nanosecond()).ok()).map(Time).unwrap_or_default()
+    };
+    let (start, end) = (made(events.first()), made(events.last()));
+    talk.calls.push(ModelCall { span: usize::MAX, start, end, model: None, agent: None, input, output: Vec::new() });
 }
 
 /// Records whose span never arrived, or that belong to no span, still tell of a call.

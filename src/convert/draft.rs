@@ -66,6 +66,8 @@ pub(super) struct Draft<'a> {
     pub(super) pass: (Option<String>, Option<String>),
     /// Attributes whose value the sender's limits cut.
     pub(super) cut: Vec<String>,
+    /// Events of AutoGen's runtime.
+    pub(super) events: Vec<Json>,
 }
 
 impl<'a> Draft<'a> {
@@ -88,6 +90,7 @@ impl<'a> Draft<'a> {
             documents: Vec::new(),
             pass: (None, None),
             cut: Vec::new(),
+            events: Vec::new(),
         }
     }
 

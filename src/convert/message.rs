@@ -42,7 +42,7 @@ fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
     match json {
         Json::Array(items) => {
             if items.iter().all(is_block) && !items.is_empty() {
-                out.push(Message { role: default, parts: blocks(items, default) });
+                out.push(Message::new(default, blocks(items, default)));
                 return;
             }
             // LangChain's batches: a list of lists, of which one trace sees one.
@@ -177,14 +177,14 @@ fn responses_item(map: &Map<String, Json>) -> Option<Message> {
                 let failed = map.get("error").is_some_and(|error| !error.is_null()).then_some(true);
                 parts.push(Part::Result(Outcome { id, tool: None, text: output.to_owned(), failed }));
             }
-            Some(Message { role: Role::Assistant, parts })
+            Some(Message::new(Role::Assistant, parts))
         }
         "function_call_output" | "custom_tool_call_output" => {
-            Some(Message { role: Role::Tool, parts: vec![Part::Result(outcome(map))] })
+            Some(Message::new(Role::Tool, vec![Part::Result(outcome(map))]))
         }
         "reasoning" if !map.contains_key("role") && (map.contains_key("summary") || map.contains_key("id")) => {
             let thoughts = reasoning(map);
-            Some(Message { role: Role::Assistant, parts: thoughts.into_iter().map(Part::Thought).collect() })
+            Some(Message::new(Role::Assistant, thoughts.into_iter().map(Part::Thought).collect()))
         }
         _ => None,
     }
@@ -196,16 +196,16 @@ fn autogen_event(map: &Map<String, Json>) -> Option<Message> {
     let kind = map.get("type").and_then(Json::as_str)?;
     let content = map.get("content")?;
     let items = || content.as_array().into_iter().flatten().filter_map(Json::as_object);
-    let assistant = |parts| Some(Message { role: Role::Assistant, parts });
+    let assistant = |parts| Some(Message { role: Role::Assistant, parts, speaker: Some(source.to_owned()) });
     match kind {
         "ThoughtEvent" => assistant(vec![Part::Thought(plain(content))]),
         "ToolCallRequestEvent" => assistant(items().filter_map(call).map(Part::Call).collect()),
         "ToolCallExecutionEvent" => {
-            Some(Message { role: Role::Tool, parts: items().map(|item| Part::Result(outcome(item))).collect() })
+            Some(Message::new(Role::Tool, items().map(|item| Part::Result(outcome(item))).collect()))
         }
         "HandoffMessage" => {
             let target = pick_str(map, &["target"])?;
-            let handoff = Call { id: None, name: format!("transfer_to_{target}"), arguments: None };
+            let handoff = Call { id: None, also: Vec::new(), name: format!("transfer_to_{target}"), arguments: None };
             assistant(vec![Part::Call(handoff)])
         }
         "TextMessage" | "StructuredMessage" | "MultiModalMessage" => {
@@ -214,10 +214,11 @@ fn autogen_event(map: &Map<String, Json>) -> Option<Message> {
                 Json::Array(blocks_of) => blocks(blocks_of, role),
                 other => vec![Part::Text(plain(other))],
             };
-            Some(Message { role, parts })
+            let speaker = (role == Role::Assistant).then(|| source.to_owned());
+            Some(Message { role, parts, speaker })
         }
         // A summary repeats results, a stop message speaks of the run, a chunk comes again whole.
-        _ if kind.ends_with("Event") || kind.ends_with("Message") => Some(Message { role: Role::System, parts: Vec::new() }),
+        _ if kind.ends_with("Event") || kind.ends_with("Message") => Some(Message::new(Role::System, Vec::new())),
         _ => None,
     }
 }
@@ -245,12 +246,15 @@ fn body(map: &Map<String, Json>, role: Role) -> Message {
         .or_else(|| if role == Role::Tool { pick_str(map, &["id", "call_id"]) } else { None });
     let content = pick(map, &["parts", "content", "contents", "blocks", "_content", "text"]);
     match content {
-        Some(Json::String(text)) if role == Role::Tool => parts.push(Part::Result(tool_text(map, answered, text))),
+        Some(Json::String(text)) if role == Role::Tool => match listed_results(text) {
+            Some(results) => parts.extend(results),
+            None => parts.push(Part::Result(tool_text(map, answered, text))),
+        },
         Some(Json::String(text)) => string_content(text, role, is_thinking, &mut parts),
         Some(Json::Array(items)) => {
             let inner = blocks(items, role);
             if role == Role::Tool && !inner.iter().any(|part| matches!(part, Part::Result(_))) {
-                let text = Message { role, parts: inner }.joined();
+                let text = Message::new(role, inner).joined();
                 parts.push(Part::Result(tool_text(map, answered, &text)));
             } else {
                 parts.extend(inner.into_iter().map(|part| with_id(part, answered)));
@@ -269,7 +273,7 @@ fn body(map: &Map<String, Json>, role: Role) -> Message {
     if role != Role::Tool {
         add_calls(map, &mut parts);
     }
-    Message { role, parts }
+    Message::new(role, parts)
 }
 
 /// Calls that stand beside the content; those that the content told already are not repeated.
@@ -294,6 +298,17 @@ fn add_calls(map: &Map<String, Json>, parts: &mut Vec<Part>) {
     {
         parts.push(Part::Call(found));
     }
+}
+
+/// Several results in one string: Bedrock's blocks as JSON.
+fn listed_results(text: &str) -> Option<Vec<Part>> {
+    if !text.starts_with("[{") || !text.contains("\"tool") {
+        return None;
+    }
+    let decoded = decode_str(text);
+    let items = decoded.json.as_array()?;
+    let results = blocks(items, Role::Tool);
+    results.iter().any(|part| matches!(part, Part::Result(_))).then_some(results)
 }
 
 fn with_id(part: Part, id: Option<&str>) -> Part {
@@ -533,7 +548,7 @@ pub(super) fn call(map: &Map<String, Json>) -> Option<Call> {
         Some(Json::String(text)) => arguments(decode_str(text)),
         Some(other) => Some(other.clone()),
     };
-    Some(Call { id, name, arguments })
+    Some(Call { id, also: Vec::new(), name, arguments })
 }
 
 /// A tool's result in any of its spellings.
@@ -569,7 +584,7 @@ mod tests {
     use super::*;
 
     fn called(id: &str, name: &str, arguments: Json) -> Part {
-        Part::Call(Call { id: Some(id.to_owned()), name: name.to_owned(), arguments: Some(arguments) })
+        Part::Call(Call { id: Some(id.to_owned()), also: Vec::new(), name: name.to_owned(), arguments: Some(arguments) })
     }
 
     fn told(id: &str, text: &str) -> Part {

@@ -15,7 +15,7 @@ pub(super) fn rewrite(messages: Vec<Message>) -> Vec<Message> {
 }
 
 fn needs(message: &Message) -> bool {
-    message.parts.iter().any(|part| match part {
+    message.role != Role::System && message.parts.iter().any(|part| match part {
         Part::Text(text) => {
             text.contains("[[ ## ") || text.contains("<code>") || text.contains("Code:\n```") || text.starts_with("Calling tools:")
         }
@@ -87,7 +87,7 @@ fn one(message: Message) -> Vec<Message> {
 
 fn flush(out: &mut Vec<Message>, role: Role, kept: &mut Vec<Part>) {
     if !kept.is_empty() {
-        out.push(Message { role, parts: std::mem::take(kept) });
+        out.push(Message::new(role, std::mem::take(kept)));
     }
 }
 
@@ -207,7 +207,7 @@ fn dspy(text: &str, role: Role) -> Vec<Message> {
             (_, "next_thought" | "thought") => thought = Some(value),
             (_, "next_tool_name" | "tool_name") => name = Some(value),
             (_, "next_tool_args" | "tool_args") => {
-                let call = Call { id: None, name: name.take().unwrap_or_default(), arguments: arguments(decode_str(&value)) };
+                let call = Call { id: None, also: Vec::new(), name: name.take().unwrap_or_default(), arguments: arguments(decode_str(&value)) };
                 let mut parts: Vec<Part> = Vec::new();
                 if answer_of(&call).is_some() {
                     parts.extend(thought.take().map(Part::Thought));
@@ -215,18 +215,18 @@ fn dspy(text: &str, role: Role) -> Vec<Message> {
                     parts.extend(thought.take().map(Part::Text));
                     parts.push(Part::Call(call));
                 }
-                out.push(Message { role: Role::Assistant, parts });
+                out.push(Message::new(Role::Assistant, parts));
             }
             (_, "observation") => {
                 let calls = |message: &Message| message.parts.iter().any(|part| matches!(part, Part::Call(_)));
                 if out.last().is_some_and(calls) {
                     let outcome = Outcome { id: None, tool: None, text: value, failed: None };
-                    out.push(Message { role: Role::Tool, parts: vec![Part::Result(outcome)] });
+                    out.push(Message::new(Role::Tool, vec![Part::Result(outcome)]));
                 }
             }
             (_, "completed" | "trajectory") => {}
             (Role::Assistant, "reasoning" | "rationale") => {
-                out.push(Message { role: Role::Assistant, parts: vec![Part::Thought(value)] });
+                out.push(Message::new(Role::Assistant, vec![Part::Thought(value)]));
             }
             (Role::Assistant, _) if !value.is_empty() => out.push(Message::text(Role::Assistant, value)),
             (_, _) if !value.is_empty() => asked.push((field, value)),
@@ -234,7 +234,7 @@ fn dspy(text: &str, role: Role) -> Vec<Message> {
         }
     }
     if let Some(thought) = thought {
-        out.push(Message { role: Role::Assistant, parts: vec![Part::Thought(thought)] });
+        out.push(Message::new(Role::Assistant, vec![Part::Thought(thought)]));
     }
     if role == Role::User && !asked.is_empty() {
         let question = match asked.as_slice() {
@@ -257,7 +257,7 @@ mod tests {
         let reply = "[[ ## next_thought ## ]]\nI look.\n\n[[ ## next_tool_name ## ]]\nlook\n\n[[ ## next_tool_args ## ]]\n{\"q\": 1}\n\n[[ ## completed ## ]]";
         let told = rewrite(vec![Message::text(Role::Assistant, reply)]);
         let call = Part::Call(Call { id: None, name: "look".into(), arguments: Some(json!({"q": 1})) });
-        assert_eq!(told, [Message { role: Role::Assistant, parts: vec![Part::Text("I look.".into()), call.clone()] }]);
+        assert_eq!(told, [Message::new(Role::Assistant, vec![Part::Text("I look.".into()), call.clone()])]);
         let prompt = "[[ ## question ## ]]\nHow long?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\nI look.\n\n[[ ## tool_name_0 ## ]]\nlook\n\n[[ ## tool_args_0 ## ]]\n{\"q\": 1}\n\n[[ ## observation_0 ## ]]\n42\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`.";
         let told = rewrite(vec![Message::text(Role::User, prompt)]);
         assert_eq!(told.len(), 3);
@@ -277,8 +277,8 @@ mod tests {
 
     #[test]
     fn a_final_answer_tool_gives_an_answer() {
-        let call = Call { id: Some("c".into()), name: "final_answer".into(), arguments: Some(json!({"answer": "42"})) };
-        let told = rewrite(vec![Message { role: Role::Assistant, parts: vec![Part::Call(call)] }]);
+        let call = Call { id: Some("c".into()), also: Vec::new(), name: "final_answer".into(), arguments: Some(json!({"answer": "42"})) };
+        let told = rewrite(vec![Message::new(Role::Assistant, vec![Part::Call(call)])]);
         assert_eq!(told, [Message::text(Role::Assistant, "42")]);
     }
 }

@@ -18,6 +18,8 @@ pub(super) enum Role {
 pub(super) struct Message {
     pub(super) role: Role,
     pub(super) parts: Vec<Part>,
+    /// The agent that speaks, where the message names it.
+    pub(super) speaker: Option<String>,
 }
 
 /// A piece of a message.
@@ -33,6 +35,8 @@ pub(super) enum Part {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) id: Option<String>,
+    /// Other ids by which other tellings know the same call.
+    pub(super) also: Vec<String>,
     pub(super) name: String,
     /// `None` where the export does not hold them.
     pub(super) arguments: Option<Json>,
@@ -122,11 +126,29 @@ pub(super) struct Talk {
     pub(super) warnings: Vec<String>,
     /// Whether any span is of a model, a tool or an agent, with or without content.
     pub(super) saw_agent: bool,
+    /// Events of AutoGen's runtime, each of which tells one message.
+    pub(super) events: Vec<Json>,
+}
+
+impl Call {
+    /// Whether `id` is one of the call's.
+    pub(super) fn is(&self, id: &str) -> bool {
+        self.id.as_deref() == Some(id) || self.also.iter().any(|other| other == id)
+    }
+
+    /// Whether the call has no id at all.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.id.is_none()
+    }
 }
 
 impl Message {
     pub(super) fn text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, parts: vec![Part::Text(text.into())] }
+        Self::new(role, vec![Part::Text(text.into())])
+    }
+
+    pub(super) fn new(role: Role, parts: Vec<Part>) -> Self {
+        Self { role, parts, speaker: None }
     }
 
     /// The texts of the message, joined.

@@ -340,12 +340,18 @@ impl Pending {
             _ => None,
         };
         let by_id = outcome.id.as_ref().and_then(|id| {
-            let known = thread.atoms.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.id.as_ref() == Some(id)));
-            known.or_else(|| self.open.iter().copied().find(|a| call(a).is_some_and(|call| call.id.as_ref() == Some(id))))
+            let known = thread.atoms.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)));
+            known
         });
         let place = match (by_id, &outcome.id, &outcome.tool) {
             (Some(place), _, _) => Some(place),
-            (None, Some(_), _) => self.open.iter().copied().find(|a| call(a).is_some_and(|call| call.id.is_none())),
+            (None, Some(_), tool) => {
+                let fits = |a: &&usize| {
+                    call(a).is_some_and(|call| tool.as_ref().is_none_or(|tool| bare(&call.name) == bare(tool)))
+                };
+                let nameless = |a: &&usize| call(a).is_some_and(|call| call.is_nameless());
+                self.open.iter().filter(fits).find(nameless).or_else(|| self.open.iter().find(fits)).copied()
+            }
             (None, None, Some(tool)) => {
                 self.open.iter().copied().find(|a| call(a).is_some_and(|call| bare(&call.name) == bare(tool)))
             }
@@ -376,8 +382,8 @@ fn result_in(thread: &Thread, a: usize, call: &Call) -> bool {
     for atom in &thread.atoms[a + 1..] {
         match &atom.what {
             What::Result(outcome) => match (&outcome.id, &call.id) {
-                (Some(id), Some(own)) if id == own => return true,
-                (Some(_), Some(_)) => {}
+                (Some(id), Some(_)) if call.is(id) => return true,
+                (Some(id), Some(_)) if knows(thread, id) => {}
                 _ if outcome.tool.as_deref().is_none_or(|tool| bare(tool) == bare(&call.name) || is_interpreter(tool)) => {
                     if unnamed == 0 {
                         return true;
@@ -392,6 +398,11 @@ fn result_in(thread: &Thread, a: usize, call: &Call) -> bool {
     }
     // Earlier calls of the same name without an id take the first results.
     false
+}
+
+/// Whether any call of the thread has this id.
+fn knows(thread: &Thread, id: &str) -> bool {
+    thread.atoms.iter().any(|atom| matches!(&atom.what, What::Call(call) if call.is(id)))
 }
 
 /// Whether a text is the last that the agent says in its turn.

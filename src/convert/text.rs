@@ -208,9 +208,14 @@ fn is_wrapping(json: &Json) -> bool {
     match json {
         Json::String(_) => true,
         Json::Array(items) => items.iter().all(|item| block_text(item).is_some()) && !items.is_empty(),
-        Json::Object(map) => map.len() == 1 || map.keys().any(|key| WRAPPERS.contains(&key.as_str())),
+        Json::Object(map) => map.len() == 1 || is_typed_value(map) || map.keys().any(|key| WRAPPERS.contains(&key.as_str())),
         _ => false,
     }
+}
+
+/// Vercel's `{"type": "json", "value": ...}`.
+fn is_typed_value(map: &Map<String, Json>) -> bool {
+    map.len() == 2 && map.contains_key("value") && map.get("type").is_some_and(Json::is_string)
 }
 
 /// Keys by which frameworks' wrappings are told from a tool's own data.

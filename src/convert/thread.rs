@@ -115,6 +115,7 @@ fn is_quoted_context(text: &str) -> bool {
 fn said(message: Message, teller: &Teller, beside: bool, is_output: bool, out: &mut Vec<Atom>) {
     let mut calls = Vec::new();
     let mut text = String::new();
+    let first = out.len();
     for part in message.parts {
         match part {
             Part::Thought(thought) if !thought.trim().is_empty() => {
@@ -130,6 +131,9 @@ fn said(message: Message, teller: &Teller, beside: bool, is_output: bool, out: &
     }
     flush(&mut text, teller, beside, is_output, out);
     out.append(&mut calls);
+    if message.speaker.is_some() {
+        out[first..].iter_mut().for_each(|atom| atom.agent.clone_from(&message.speaker));
+    }
 }
 
 fn flush(text: &mut String, teller: &Teller, beside: bool, is_output: bool, out: &mut Vec<Atom>) {
@@ -164,7 +168,9 @@ impl Thread {
 
     /// Finds the atom at or after `at`, or puts it there; gives the place behind it.
     fn put(&mut self, at: usize, atom: Atom) -> usize {
-        let found = self.atoms[at..].iter().position(|there| same(&there.what, &atom.what));
+        let rest = &self.atoms[at..];
+        let found = rest.iter().position(|there| same(&there.what, &atom.what));
+        let found = found.or_else(|| rest.iter().position(|there| same_work(&there.what, &atom.what)));
         match found {
             Some(offset) => {
                 merge(&mut self.atoms[at + offset], atom);
@@ -186,8 +192,10 @@ fn merge(there: &mut Atom, told: Atom) {
     }
     match (&mut there.what, told.what) {
         (What::Call(call), What::Call(other)) => {
-            if call.id.is_none() {
-                call.id = other.id;
+            match (&call.id, other.id) {
+                (None, id) => call.id = id,
+                (Some(_), Some(id)) if !call.is(&id) => call.also.push(id),
+                _ => {}
             }
             if call.arguments.as_ref().is_none_or(|arguments| !arguments.is_object())
                 && other.arguments.as_ref().is_some_and(Json::is_object)
@@ -229,14 +237,25 @@ pub(super) fn same(a: &What, b: &What) -> bool {
 }
 
 fn same_call(a: &Call, b: &Call) -> bool {
-    if let (Some(a_id), Some(b_id)) = (&a.id, &b.id) {
-        return a_id == b_id && bare(&a.name) == bare(&b.name);
+    if let (Some(_), Some(id)) = (&a.id, &b.id) {
+        return a.is(id) && bare(&a.name) == bare(&b.name);
     }
     let fits = match (&a.arguments, &b.arguments) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
     fits && bare(&a.name) == bare(&b.name)
+}
+
+/// Whether two calls are the same but for their ids: some libraries make up new ids when they repeat the history.
+fn same_work(a: &What, b: &What) -> bool {
+    match (a, b) {
+        (What::Call(a), What::Call(b)) => {
+            bare(&a.name) == bare(&b.name) && a.arguments.is_some() && a.arguments == b.arguments
+        }
+        (What::Result(a), What::Result(b)) => !a.text.is_empty() && same_text(&a.text, &b.text),
+        _ => false,
+    }
 }
 
 /// Whether two texts are equal up to white space.

@@ -276,7 +276,7 @@ fn match_runs(threads: &mut [Thread], runs: &mut [ToolRun]) {
     for (t, thread) in threads.iter().enumerate() {
         for (a, atom) in thread.atoms.iter().enumerate().filter(|(_, atom)| !atom.shared) {
             if let What::Call(call) = &atom.what {
-                if let Some(id) = &call.id {
+                for id in call.id.iter().chain(&call.also) {
                     by_id.entry(id.clone()).or_insert((t, a));
                 }
                 by_name.entry(bare(&call.name).to_owned()).or_default().push((t, a));
@@ -362,6 +362,7 @@ fn is_told(run: &ToolRun) -> bool {
 fn run_atom(index: usize, run: &ToolRun) -> Atom {
     let call = Call {
         id: run.id.clone(),
+        also: Vec::new(),
         name: run.name.clone().unwrap_or_else(|| "tool".to_owned()),
         arguments: run.arguments.clone(),
     };

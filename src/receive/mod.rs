@@ -6,6 +6,7 @@
 mod body;
 mod config;
 mod door;
+pub mod files;
 mod grpc;
 mod http;
 mod intake;

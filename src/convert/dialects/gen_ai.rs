@@ -165,5 +165,5 @@ pub(super) fn join_chunks(output: &mut Vec<Message>) {
             (_, part) => joined.push(part),
         }
     }
-    *output = vec![Message { role: Role::Assistant, parts: joined }];
+    *output = vec![Message::new(Role::Assistant, joined)];
 }

@@ -110,7 +110,7 @@ fn indexed_message(item: &Json, role: Role) -> Vec<Message> {
     if let (Some(last), Some(Json::String(name))) = (told.last_mut(), map.get("function_call_name")) {
         let raw = map.get("function_call_arguments_json").map(plain).unwrap_or_default();
         let arguments = crate::convert::text::arguments(decode_str(&raw));
-        last.parts.push(Part::Call(Call { id: None, name: name.clone(), arguments }));
+        last.parts.push(Part::Call(Call { id: None, also: Vec::new(), name: name.clone(), arguments }));
     }
     told
 }

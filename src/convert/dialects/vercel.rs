@@ -73,5 +73,5 @@ fn output(draft: &mut Draft) -> Vec<Message> {
         map.insert("tool_calls".to_owned(), calls);
         parts.extend(messages(&Json::Object(map), Role::Assistant).into_iter().flat_map(|message| message.parts));
     }
-    if parts.is_empty() { Vec::new() } else { vec![Message { role: Role::Assistant, parts }] }
+    if parts.is_empty() { Vec::new() } else { vec![Message::new(Role::Assistant, parts)] }
 }
