@@ -144,8 +144,8 @@ fn file(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
 fn file_model(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
     let span = draft.span;
     // What a model gives back is its own words: a request printed once more is none.
-    if let Some(user) = draft.output.iter().rposition(|message| message.role == Role::User) {
-        draft.output.drain(..=user);
+    if draft.output.iter().any(|message| matches!(message.role, Role::User | Role::System)) {
+        draft.output.clear();
     }
     let told_apart = dialects::details(logs);
     if told_apart.is_empty() {

@@ -219,8 +219,10 @@ fn is_typed_value(map: &Map<String, Json>) -> bool {
 }
 
 /// Keys by which frameworks' wrappings are told from a tool's own data.
-const WRAPPERS: [&str; 17] = [
-    "kwargs", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "blocks", "raw_output", "output", "outputs",
+const WRAPPERS: [&str; 18] = [
+    "error_message",
+    "kwargs",
+    "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "blocks", "raw_output", "output", "outputs",
     "isError", "is_error", CLASS, "content", "data", "response", "messages", "update",
 ];
 
@@ -305,6 +307,13 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
     if let Some(Json::Array(messages)) = map.get("messages").or_else(|| map.get("update").and_then(|u| u.get("messages"))) {
         let last = messages.last()?;
         return Some(result_json(last, depth + 1));
+    }
+    // A tool that reports its failure: {"status": "error", "error_message": ...}
+    if map.len() <= 3
+        && map.get("status").and_then(Json::as_str) == Some("error")
+        && let Some(message) = pick_str(map, &["error_message", "error", "message", "detail"])
+    {
+        return Some(Shown { text: message.to_owned(), failed: Some(true), ..Shown::default() });
     }
     if map.len() != 1 {
         return None;

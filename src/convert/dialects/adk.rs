@@ -36,9 +36,3 @@ pub(super) fn read(draft: &mut Draft) {
         draft.output_from(&["gcp.vertex.agent.llm_response"]);
     }
 }
-
-/// The agent of `agent_run [name]` and `invoke_agent name`, spans that have no attributes.
-pub(in crate::convert) fn agent_of_name(name: &str) -> Option<&str> {
-    let inside = name.strip_prefix("agent_run [").and_then(|rest| rest.strip_suffix(']'));
-    inside.or_else(|| name.strip_prefix("invoke_agent ")).filter(|name| !name.is_empty())
-}
