@@ -109,7 +109,10 @@ fn file(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
         talk.truncated.push(format!("{attribute} of span {} was cut by the sender", span.span_id));
     }
     if span.dropped_attributes > 0 && kind.is_some() {
-        talk.truncated.push(format!("{} attributes of span {} were dropped by the sender", span.dropped_attributes, span.span_id));
+        talk.truncated.push(format!(
+            "{} attributes of span {} were dropped by the sender",
+            span.dropped_attributes, span.span_id
+        ));
     }
     match kind {
         Some(Kind::Model) => file_model(draft, logs, index, talk),
@@ -135,7 +138,12 @@ fn file(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
             });
         }
         Some(Kind::Pass) => {
-            talk.passes.push(Pass { span: index, start: span.start, from: draft.pass.0.or(draft.agent), to: draft.pass.1 });
+            talk.passes.push(Pass {
+                span: index,
+                start: span.start,
+                from: draft.pass.0.or(draft.agent),
+                to: draft.pass.1,
+            });
         }
         Some(Kind::Ignored) | None => {}
     }
@@ -216,7 +224,8 @@ fn file_tool(draft: Draft, index: usize, talk: &mut Talk) {
 /// What went wrong in a span, by its exception event or its status.
 pub(super) fn error_of(span: &Span) -> Option<String> {
     let raised = span.events.iter().filter(|event| event.name == "exception");
-    let message = raised.filter_map(|event| event.attributes.text("exception.message")).find(|text| !text.is_empty());
+    let message =
+        raised.filter_map(|event| event.attributes.text("exception.message")).find(|text| !text.is_empty());
     let described = match &span.status {
         Status::Error(text) if !text.is_empty() => Some(text.as_str()),
         _ => None,
@@ -230,23 +239,36 @@ fn converse(talk: &mut Talk) {
     let mut seen = HashSet::new();
     let mut events = std::mem::take(&mut talk.events);
     events.retain(|event| text(event, "id").is_none_or(|id| seen.insert(id)));
-    events.sort_by_key(|event| text(event, "created_at").and_then(|made| made.parse::<jiff::Timestamp>().ok()));
+    events
+        .sort_by_key(|event| text(event, "created_at").and_then(|made| made.parse::<jiff::Timestamp>().ok()));
     let input: Vec<Message> = events.iter().flat_map(|event| messages(event, Role::Assistant)).collect();
     if input.is_empty() {
         return;
     }
     let made = |event: Option<&Json>| {
-        let made = event.and_then(|event| text(event, "created_at")).and_then(|made| made.parse::<jiff::Timestamp>().ok());
+        let made = event
+            .and_then(|event| text(event, "created_at"))
+            .and_then(|made| made.parse::<jiff::Timestamp>().ok());
         made.and_then(|made| u64::try_from(made.as_nanosecond()).ok()).map(Time).unwrap_or_default()
     };
     let (start, end) = (made(events.first()), made(events.last()));
-    talk.calls.push(ModelCall { span: usize::MAX, start, end, model: None, agent: None, input, output: Vec::new() });
+    talk.calls.push(ModelCall {
+        span: usize::MAX,
+        start,
+        end,
+        model: None,
+        agent: None,
+        input,
+        output: Vec::new(),
+    });
 }
 
 /// Records whose span never arrived, or that belong to no span, still tell of a call.
 fn orphans(logs: &HashMap<Option<SpanId>, Vec<&LogRecord>>, spans: &[&Span], tree: &Tree, talk: &mut Talk) {
-    let mut keys: Vec<&Option<SpanId>> =
-        logs.keys().filter(|id| id.is_none_or(|id| tree.find(id).is_none_or(|at| at >= spans.len()))).collect();
+    let mut keys: Vec<&Option<SpanId>> = logs
+        .keys()
+        .filter(|id| id.is_none_or(|id| tree.find(id).is_none_or(|at| at >= spans.len())))
+        .collect();
     keys.sort();
     for key in keys {
         let records = &logs[key];
@@ -256,7 +278,9 @@ fn orphans(logs: &HashMap<Option<SpanId>, Vec<&LogRecord>>, spans: &[&Span], tre
             talk.calls.push(told_call(log));
         }
         let told: Vec<Told> = records.iter().filter_map(|log| Told::of_log(log)).collect();
-        let Some(first) = records.first().filter(|_| !told.is_empty() && dialects::details(records).is_empty()) else {
+        let Some(first) =
+            records.first().filter(|_| !told.is_empty() && dialects::details(records).is_empty())
+        else {
             continue;
         };
         let stand_in = stand_in(first);

@@ -26,20 +26,35 @@ impl Kind {
     pub(super) fn of(word: &str) -> Option<Kind> {
         let word = word.trim_matches('"').to_ascii_lowercase();
         Some(match word.as_str() {
-            "chat" | "llm" | "chat_model" | "generation" | "generate_content" | "text_completion" | "completion" | "model"
-            | "generate" | "inference" | "call_llm" | "model_generation" | "messages" | "responses" | "response" => Kind::Model,
-            "tool" | "execute_tool" | "tool_call" | "function" | "action" | "mcp_tool_call" | "mcp_tool" | "tool_execution" => {
-                Kind::Tool
+            "chat" | "llm" | "chat_model" | "generation" | "generate_content" | "text_completion"
+            | "completion" | "model" | "generate" | "inference" | "call_llm" | "model_generation"
+            | "messages" | "responses" | "response" => Kind::Model,
+            "tool" | "execute_tool" | "tool_call" | "function" | "action" | "mcp_tool_call" | "mcp_tool"
+            | "tool_execution" => Kind::Tool,
+            "retriever" | "retrieval" | "reranker" | "rerank" | "search" | "retrieve" | "vector_search" => {
+                Kind::Retrieval
             }
-            "retriever" | "retrieval" | "reranker" | "rerank" | "search" | "retrieve" | "vector_search" => Kind::Retrieval,
             "agent" | "invoke_agent" | "agent_run" | "agent_execution" => Kind::Agent,
             "handoff" => Kind::Pass,
-            "embedding" | "embeddings" | "guardrail" | "evaluator" | "evaluation" | "prompt" | "parser" | "create_agent"
-            | "create_memory" | "update_memory" | "upsert_memory" | "delete_memory" | "score" => Kind::Ignored,
-            "chain" | "workflow" | "task" | "invoke_workflow" | "agent_step" | "execute_task" | "flow" | "step" | "plan"
-            | "span" | "default" | "unknown" | "execute_event_loop_cycle" | "memory" | "workflow_run" | "search_memory" => {
-                Kind::Chain
-            }
+            "embedding" | "embeddings" | "guardrail" | "evaluator" | "evaluation" | "prompt" | "parser"
+            | "create_agent" | "create_memory" | "update_memory" | "upsert_memory" | "delete_memory"
+            | "score" => Kind::Ignored,
+            "chain"
+            | "workflow"
+            | "task"
+            | "invoke_workflow"
+            | "agent_step"
+            | "execute_task"
+            | "flow"
+            | "step"
+            | "plan"
+            | "span"
+            | "default"
+            | "unknown"
+            | "execute_event_loop_cycle"
+            | "memory"
+            | "workflow_run"
+            | "search_memory" => Kind::Chain,
             _ => return None,
         })
     }
@@ -163,7 +178,8 @@ impl<'a> Draft<'a> {
                 && let Json::Object(map) = &decoded.json
             {
                 let nested = map.get("kwargs").and_then(Json::as_object);
-                let id = pick_str(map, &["tool_call_id"]).or(nested.and_then(|kwargs| pick_str(kwargs, &["tool_call_id"])));
+                let id = pick_str(map, &["tool_call_id"])
+                    .or(nested.and_then(|kwargs| pick_str(kwargs, &["tool_call_id"])));
                 self.tool_id = id.map(str::to_owned);
             }
             self.arguments = arguments(decoded);
@@ -252,7 +268,9 @@ impl<'a> Draft<'a> {
     /// Whether a message of the input was told without its content.
     pub(super) fn input_has_gaps(&self) -> bool {
         self.input.iter().any(|message| match message.role {
-            Role::Tool => message.parts.iter().all(|part| matches!(part, Part::Result(o) if o.text.is_empty())),
+            Role::Tool => {
+                message.parts.iter().all(|part| matches!(part, Part::Result(o) if o.text.is_empty()))
+            }
             Role::Assistant => message.parts.is_empty(),
             Role::System | Role::User => false,
         })
@@ -272,7 +290,8 @@ pub(super) fn documents(json: &Json, depth: usize, out: &mut Vec<String>) {
                     return documents(inner, depth + 1, out);
                 }
             }
-            for key in ["documents", "nodes", "results", "output", "outputs", "chunks", "passages", "matches"] {
+            for key in ["documents", "nodes", "results", "output", "outputs", "chunks", "passages", "matches"]
+            {
                 if let Some(inner @ Json::Array(_)) = map.get(key) {
                     return documents(inner, depth + 1, out);
                 }
@@ -281,7 +300,12 @@ pub(super) fn documents(json: &Json, depth: usize, out: &mut Vec<String>) {
             match text {
                 Some(Json::String(text)) if !text.is_empty() && !is_masked(text) => out.push(text.clone()),
                 Some(Json::Array(parts)) => {
-                    out.extend(parts.iter().filter_map(|part| part.get("text").and_then(Json::as_str)).map(str::to_owned));
+                    out.extend(
+                        parts
+                            .iter()
+                            .filter_map(|part| part.get("text").and_then(Json::as_str))
+                            .map(str::to_owned),
+                    );
                 }
                 _ => {}
             }

@@ -7,15 +7,57 @@ use crate::domain::{Json, Value};
 
 /// Names under which programs take a question, the most telling first.
 const ASKS: [&str; 26] = [
-    "question", "query", "user_query", "user_input", "user_message", "request", "new_message", "task", "input", "prompt",
-    "message", "text", "content", "problem", "topic", "instruction", "description", "user_msg", "input_text", "query_str",
-    "data", "inputs", "kwargs", "args", "messages", "arguments",
+    "question",
+    "query",
+    "user_query",
+    "user_input",
+    "user_message",
+    "request",
+    "new_message",
+    "task",
+    "input",
+    "prompt",
+    "message",
+    "text",
+    "content",
+    "problem",
+    "topic",
+    "instruction",
+    "description",
+    "user_msg",
+    "input_text",
+    "query_str",
+    "data",
+    "inputs",
+    "kwargs",
+    "args",
+    "messages",
+    "arguments",
 ];
 
 /// Names under which programs give an answer, the most telling first.
 const ANSWERS: [&str; 22] = [
-    "final_answer", "answer", "final_output", "output", "response", "result", "raw", "reply", "completion", "text", "content",
-    "output_text", "message", "chat_message", "llm", "generator", "replies", "outputs", "data", "value", "final_result",
+    "final_answer",
+    "answer",
+    "final_output",
+    "output",
+    "response",
+    "result",
+    "raw",
+    "reply",
+    "completion",
+    "text",
+    "content",
+    "output_text",
+    "message",
+    "chat_message",
+    "llm",
+    "generator",
+    "replies",
+    "outputs",
+    "data",
+    "value",
+    "final_result",
     "messages",
 ];
 
@@ -59,10 +101,15 @@ pub(super) fn named(json: &Json, names: &[&str], depth: usize) -> Option<String>
         }
         Json::Array(items) => {
             let found = items.iter().find_map(|item| named(item, names, depth + 1));
-            if names == ANSWERS { items.iter().rev().find_map(|item| named(item, names, depth + 1)) } else { found }
+            if names == ANSWERS {
+                items.iter().rev().find_map(|item| named(item, names, depth + 1))
+            } else {
+                found
+            }
         }
         Json::Object(map) => {
-            let told = names.iter().find_map(|name| map.get(*name).and_then(|value| named(value, names, depth + 1)));
+            let told =
+                names.iter().find_map(|name| map.get(*name).and_then(|value| named(value, names, depth + 1)));
             if told.is_some() || map.len() > 4 {
                 return told;
             }

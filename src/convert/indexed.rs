@@ -39,7 +39,8 @@ fn put(root: &mut Map<String, Json>, path: &str, value: Json) {
 
 fn lists(json: Json) -> Json {
     let Json::Object(map) = json else { return json };
-    let all_numbers = !map.is_empty() && map.keys().all(|key| key.len() < 9 && key.bytes().all(|b| b.is_ascii_digit()));
+    let all_numbers =
+        !map.is_empty() && map.keys().all(|key| key.len() < 9 && key.bytes().all(|b| b.is_ascii_digit()));
     if !all_numbers {
         return Json::Object(map.into_iter().map(|(key, value)| (key, lists(value))).collect());
     }
@@ -58,7 +59,8 @@ mod tests {
     #[test]
     fn keys_become_lists_in_numeric_order() {
         let mut attributes = Attributes::new();
-        for (key, value) in [("p.10.a", "last"), ("p.2.a", "first"), ("p.2.b.0.c", "deep"), ("q.0", "other")] {
+        for (key, value) in [("p.10.a", "last"), ("p.2.a", "first"), ("p.2.b.0.c", "deep"), ("q.0", "other")]
+        {
             attributes.push(key, value);
         }
         let wanted = json!([{"a": "first", "b": [{"c": "deep"}]}, {"a": "last"}]);

@@ -44,7 +44,11 @@ fn head(heads: &mut [usize], mut at: usize) -> usize {
 
 fn merge(group: Vec<Trace>) -> Option<Trace> {
     let began = |trace: &Trace| trace.spans.iter().map(|span| span.start).min();
-    let first = group.iter().enumerate().min_by_key(|(index, trace)| (began(trace).is_none(), began(trace), *index))?.0;
+    let first = group
+        .iter()
+        .enumerate()
+        .min_by_key(|(index, trace)| (began(trace).is_none(), began(trace), *index))?
+        .0;
     let id = group[first].trace_id;
     let mut parts = group.into_iter();
     let mut whole = parts.next()?;

@@ -59,12 +59,20 @@ pub fn traces_of_runs(values: &[Json]) -> Result<Vec<Trace>, NotRuns> {
     Ok(order.into_iter().filter_map(trace).collect())
 }
 
-fn gather(run: &Json, parent: Option<SpanId>, trace: Option<TraceId>, depth: usize, out: &mut Vec<Span>) -> Result<(), NotRuns> {
+fn gather(
+    run: &Json,
+    parent: Option<SpanId>,
+    trace: Option<TraceId>,
+    depth: usize,
+    out: &mut Vec<Span>,
+) -> Result<(), NotRuns> {
     let map = run.as_object().ok_or(NotRuns)?;
     let span = span(map, parent, trace).ok_or(NotRuns)?;
     let (id, trace_id) = (span.span_id, span.trace_id);
     out.push(span);
-    if depth < DEEPEST && let Some(Json::Array(children)) = map.get("child_runs") {
+    if depth < DEEPEST
+        && let Some(Json::Array(children)) = map.get("child_runs")
+    {
         for child in children {
             gather(child, Some(id), Some(trace_id), depth + 1, out)?;
         }
@@ -77,7 +85,8 @@ fn span(run: &Map<String, Json>, parent: Option<SpanId>, trace: Option<TraceId>)
     let kind = pick_str(run, &["run_type"])?.to_ascii_lowercase();
     let start = time(pick_str(run, &["start_time"])?)?;
     let trace_id = pick_str(run, &["trace_id"]).and_then(trace_of).or(trace).or_else(|| trace_of(id))?;
-    let last_parent = run.get("parent_run_ids").and_then(Json::as_array).and_then(|ids| ids.last()).and_then(Json::as_str);
+    let last_parent =
+        run.get("parent_run_ids").and_then(Json::as_array).and_then(|ids| ids.last()).and_then(Json::as_str);
     let parent_id = pick_str(run, &["parent_run_id"]).or(last_parent).and_then(span_of).or(parent);
     let name = pick_str(run, &["name"]).unwrap_or_default();
     let mut attributes = Attributes::new();
@@ -95,7 +104,10 @@ fn span(run: &Map<String, Json>, parent: Option<SpanId>, trace: Option<TraceId>)
         None => Status::Ok,
     };
     let events = error.map(|text| raised(text, start)).into_iter().collect();
-    let service = run.get("extra").and_then(|extra| extra.get("metadata")).and_then(|metadata| metadata.get("LANGSMITH_PROJECT"));
+    let service = run
+        .get("extra")
+        .and_then(|extra| extra.get("metadata"))
+        .and_then(|metadata| metadata.get("LANGSMITH_PROJECT"));
     let mut resource = Resource::default();
     if let Some(project) = service.and_then(Json::as_str) {
         resource.attributes.push("service.name", project);
@@ -125,7 +137,10 @@ fn says_something(value: &Json) -> bool {
 
 fn metadata(run: &Map<String, Json>, kind: &str, name: &str, attributes: &mut Attributes) {
     let extra = run.get("extra").and_then(Json::as_object);
-    let metadata = extra.and_then(|extra| extra.get("metadata")).or_else(|| run.get("metadata")).and_then(Json::as_object);
+    let metadata = extra
+        .and_then(|extra| extra.get("metadata"))
+        .or_else(|| run.get("metadata"))
+        .and_then(Json::as_object);
     if kind == "tool" {
         attributes.push("gen_ai.tool.name", name);
         if let Some(id) = extra.and_then(|extra| pick_str(extra, &["tool_call_id"])) {

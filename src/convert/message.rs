@@ -31,8 +31,23 @@ pub(super) fn messages_of(decoded: &Decoded, default: Role) -> Vec<Message> {
 
 /// Keys under which requests, responses and states keep their messages.
 const HOLDERS: [&str; 17] = [
-    "messages", "contents", "input", "prompt", "chat_history", "input_messages", "replies", "output", "outputs", "inputs",
-    "message", "choices", "candidates", "generations", "content", "response", "update",
+    "messages",
+    "contents",
+    "input",
+    "prompt",
+    "chat_history",
+    "input_messages",
+    "replies",
+    "output",
+    "outputs",
+    "inputs",
+    "message",
+    "choices",
+    "candidates",
+    "generations",
+    "content",
+    "response",
+    "update",
 ];
 
 fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
@@ -62,7 +77,9 @@ fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
             hold(map, default, depth, out);
         }
         Json::String(text) => {
-            if let Some(parsed) = parse(text).filter(|parsed| parsed.json.is_object() || parsed.json.is_array()) {
+            if let Some(parsed) =
+                parse(text).filter(|parsed| parsed.json.is_object() || parsed.json.is_array())
+            {
                 gather(&parsed.json, default, depth + 1, out);
             }
         }
@@ -99,7 +116,9 @@ fn hold(map: &Map<String, Json>, default: Role, depth: usize, out: &mut Vec<Mess
         }
     }
     // A LangChain generation: {"text": ..., "message": ...}, reached only without a message.
-    if default == Role::Assistant && let Some(text) = pick_str(map, &["text", "output_text"]) {
+    if default == Role::Assistant
+        && let Some(text) = pick_str(map, &["text", "output_text"])
+    {
         out.push(Message::text(Role::Assistant, text));
     }
 }
@@ -109,10 +128,10 @@ fn role_of(word: &str) -> Option<Role> {
     Some(match word.to_ascii_lowercase().as_str() {
         "system" | "developer" | "systemmessage" => Role::System,
         "user" | "human" | "humanmessage" | "humanmessagechunk" | "usermessage" => Role::User,
-        "assistant" | "ai" | "model" | "aimessage" | "aimessagechunk" | "assistantmessage" | "chatbot" | "agent"
-        | "thinking" | "tool-call" | "tool_call" => Role::Assistant,
-        "tool" | "function" | "toolmessage" | "functionmessage" | "tool-response" | "tool_response" | "ipython"
-        | "toolresult" | "observation" => Role::Tool,
+        "assistant" | "ai" | "model" | "aimessage" | "aimessagechunk" | "assistantmessage" | "chatbot"
+        | "agent" | "thinking" | "tool-call" | "tool_call" => Role::Assistant,
+        "tool" | "function" | "toolmessage" | "functionmessage" | "tool-response" | "tool_response"
+        | "ipython" | "toolresult" | "observation" => Role::Tool,
         _ => return None,
     })
 }
@@ -140,7 +159,8 @@ fn message(map: &Map<String, Json>, default: Role) -> Option<Message> {
         if map.contains_key("content") {
             return None;
         }
-        let is_choice = map.contains_key("finish_reason") || map.contains_key("index") || map.contains_key("text");
+        let is_choice =
+            map.contains_key("finish_reason") || map.contains_key("index") || map.contains_key("text");
         return message(inner, if is_choice { Role::Assistant } else { default });
     }
     if let Some(found) = responses_item(map).or_else(|| autogen_event(map)) {
@@ -149,9 +169,12 @@ fn message(map: &Map<String, Json>, default: Role) -> Option<Message> {
     let said = pick_str(map, &["role", "_role", "author_role"]).and_then(role_of);
     let role = match said {
         Some(role) => role,
-        None if map.contains_key("role") && map.keys().any(|k| matches!(k.as_str(), "content" | "parts")) => default,
+        None if map.contains_key("role") && map.keys().any(|k| matches!(k.as_str(), "content" | "parts")) => {
+            default
+        }
         None => {
-            let has_body = ["content", "parts", "tool_calls", "blocks"].iter().any(|key| map.contains_key(*key));
+            let has_body =
+                ["content", "parts", "tool_calls", "blocks"].iter().any(|key| map.contains_key(*key));
             let kind = pick_str(map, &["type", CLASS]).and_then(role_of);
             match kind {
                 Some(role) if has_body => role,
@@ -172,7 +195,9 @@ fn responses_item(map: &Map<String, Json>) -> Option<Message> {
             let part = Part::Call(call(map)?);
             let mut parts = vec![part];
             // A hosted MCP call carries its result.
-            if kind == "mcp_call" && let Some(output) = pick_str(map, &["output", "error"]) {
+            if kind == "mcp_call"
+                && let Some(output) = pick_str(map, &["output", "error"])
+            {
                 let id = pick_str(map, &["call_id", "id"]).map(str::to_owned);
                 let failed = map.get("error").is_some_and(|error| !error.is_null()).then_some(true);
                 parts.push(Part::Result(Outcome { id, tool: None, text: output.to_owned(), failed }));
@@ -182,7 +207,9 @@ fn responses_item(map: &Map<String, Json>) -> Option<Message> {
         "function_call_output" | "custom_tool_call_output" => {
             Some(Message::new(Role::Tool, vec![Part::Result(outcome(map))]))
         }
-        "reasoning" if !map.contains_key("role") && (map.contains_key("summary") || map.contains_key("id")) => {
+        "reasoning"
+            if !map.contains_key("role") && (map.contains_key("summary") || map.contains_key("id")) =>
+        {
             let thoughts = reasoning(map);
             Some(Message::new(Role::Assistant, thoughts.into_iter().map(Part::Thought).collect()))
         }
@@ -205,7 +232,8 @@ fn autogen_event(map: &Map<String, Json>) -> Option<Message> {
         }
         "HandoffMessage" => {
             let target = pick_str(map, &["target"])?;
-            let handoff = Call { id: None, also: Vec::new(), name: format!("transfer_to_{target}"), arguments: None };
+            let handoff =
+                Call { id: None, also: Vec::new(), name: format!("transfer_to_{target}"), arguments: None };
             assistant(vec![Part::Call(handoff)])
         }
         "TextMessage" | "StructuredMessage" | "MultiModalMessage" => {
@@ -218,7 +246,9 @@ fn autogen_event(map: &Map<String, Json>) -> Option<Message> {
             Some(Message { role, parts, speaker })
         }
         // A summary repeats results, a stop message speaks of the run, a chunk comes again whole.
-        _ if kind.ends_with("Event") || kind.ends_with("Message") => Some(Message::new(Role::System, Vec::new())),
+        _ if kind.ends_with("Event") || kind.ends_with("Message") => {
+            Some(Message::new(Role::System, Vec::new()))
+        }
         _ => None,
     }
 }
@@ -267,7 +297,9 @@ fn body(map: &Map<String, Json>, role: Role) -> Message {
                 parts.extend(blocks(std::slice::from_ref(block), role));
             }
         }
-        Some(other) if role == Role::Tool => parts.push(Part::Result(tool_text(map, answered, &plain(other)))),
+        Some(other) if role == Role::Tool => {
+            parts.push(Part::Result(tool_text(map, answered, &plain(other))))
+        }
         _ => {}
     }
     if role != Role::Tool {
@@ -279,7 +311,8 @@ fn body(map: &Map<String, Json>, role: Role) -> Message {
 /// Calls that stand beside the content; those that the content told already are not repeated.
 fn add_calls(map: &Map<String, Json>, parts: &mut Vec<Part>) {
     let listed = pick(map, &["tool_calls", "toolCalls"]).and_then(Json::as_array);
-    let extra = map.get("additional_kwargs").and_then(|extra| extra.get("tool_calls")).and_then(Json::as_array);
+    let extra =
+        map.get("additional_kwargs").and_then(|extra| extra.get("tool_calls")).and_then(Json::as_array);
     let calls = listed.filter(|calls| !calls.is_empty()).or(extra);
     for item in calls.into_iter().flatten() {
         let Some(found) = item.as_object().and_then(call) else { continue };
@@ -363,28 +396,73 @@ fn tool_text(map: &Map<String, Json>, id: Option<&str>, text: &str) -> Outcome {
 /// Whether an object is a content block rather than a message.
 fn is_block(json: &Json) -> bool {
     let Some(map) = json.as_object() else { return false };
-    if map.contains_key("role") || map.contains_key("lc") || map.contains_key("data") && map.contains_key("type") {
+    if map.contains_key("role")
+        || map.contains_key("lc")
+        || map.contains_key("data") && map.contains_key("type")
+    {
         return false;
     }
     if let Some(kind) = map.get("type").and_then(Json::as_str) {
         return is_block_type(kind);
     }
     const BARE: [&str; 15] = [
-        "text", "toolUse", "toolResult", "reasoningContent", "functionCall", "functionResponse", "function_call",
-        "function_response", "inline_data", "inlineData", "tool_call", "tool_call_result", "message_content", "image",
+        "text",
+        "toolUse",
+        "toolResult",
+        "reasoningContent",
+        "functionCall",
+        "functionResponse",
+        "function_call",
+        "function_response",
+        "inline_data",
+        "inlineData",
+        "tool_call",
+        "tool_call_result",
+        "message_content",
+        "image",
         "block_type",
     ];
-    BARE.iter().any(|key| map.contains_key(*key)) && !map.contains_key("message") && !map.contains_key("generation_info")
+    BARE.iter().any(|key| map.contains_key(*key))
+        && !map.contains_key("message")
+        && !map.contains_key("generation_info")
 }
 
 fn is_block_type(kind: &str) -> bool {
     matches!(
         kind,
-        "text" | "input_text" | "output_text" | "refusal" | "thinking" | "redacted_thinking" | "reasoning" | "tool_use"
-            | "tool_result" | "server_tool_use" | "mcp_tool_use" | "mcp_tool_result" | "tool_call"
-            | "tool_call_response" | "server_tool_call" | "server_tool_call_response" | "tool-call" | "tool-result"
-            | "image" | "image_url" | "input_image" | "audio" | "input_audio" | "file" | "input_file" | "document"
-            | "blob" | "uri" | "media" | "video" | "tool-error" | "summary_text" | "compaction"
+        "text"
+            | "input_text"
+            | "output_text"
+            | "refusal"
+            | "thinking"
+            | "redacted_thinking"
+            | "reasoning"
+            | "tool_use"
+            | "tool_result"
+            | "server_tool_use"
+            | "mcp_tool_use"
+            | "mcp_tool_result"
+            | "tool_call"
+            | "tool_call_response"
+            | "server_tool_call"
+            | "server_tool_call_response"
+            | "tool-call"
+            | "tool-result"
+            | "image"
+            | "image_url"
+            | "input_image"
+            | "audio"
+            | "input_audio"
+            | "file"
+            | "input_file"
+            | "document"
+            | "blob"
+            | "uri"
+            | "media"
+            | "video"
+            | "tool-error"
+            | "summary_text"
+            | "compaction"
     )
 }
 
@@ -393,7 +471,9 @@ fn blocks(items: &[Json], role: Role) -> Vec<Part> {
     let mut parts = Vec::new();
     for item in items {
         match item {
-            Json::String(text) if !text.is_empty() && !is_masked(text) => parts.push(Part::Text(text.clone())),
+            Json::String(text) if !text.is_empty() && !is_masked(text) => {
+                parts.push(Part::Text(text.clone()))
+            }
             Json::Object(map) => block(map, role, 0, &mut parts),
             _ => {}
         }
@@ -436,14 +516,23 @@ fn block(map: &Map<String, Json>, role: Role, depth: usize, parts: &mut Vec<Part
     match kind {
         Some("thinking" | "reasoning") => parts.extend(reasoning(map).into_iter().map(Part::Thought)),
         Some("redacted_thinking") => {}
-        Some("tool_use" | "tool_call" | "tool-call" | "server_tool_use" | "mcp_tool_use" | "server_tool_call" | "function_call") => {
+        Some(
+            "tool_use" | "tool_call" | "tool-call" | "server_tool_use" | "mcp_tool_use" | "server_tool_call"
+            | "function_call",
+        ) => {
             if let Some(found) = call(map) {
                 parts.push(Part::Call(found));
             }
         }
         Some(
-            "tool_result" | "tool_call_response" | "tool-result" | "tool-error" | "mcp_tool_result"
-            | "server_tool_call_response" | "web_search_tool_result" | "code_execution_tool_result",
+            "tool_result"
+            | "tool_call_response"
+            | "tool-result"
+            | "tool-error"
+            | "mcp_tool_result"
+            | "server_tool_call_response"
+            | "web_search_tool_result"
+            | "code_execution_tool_result",
         ) => {
             let mut found = outcome(map);
             if kind == Some("tool-error") {
@@ -452,13 +541,16 @@ fn block(map: &Map<String, Json>, role: Role, depth: usize, parts: &mut Vec<Part
             parts.push(Part::Result(found));
         }
         Some(
-            kind @ ("image" | "image_url" | "input_image" | "audio" | "input_audio" | "file" | "input_file" | "document"
-            | "blob" | "uri" | "media" | "video"),
+            kind @ ("image" | "image_url" | "input_image" | "audio" | "input_audio" | "file" | "input_file"
+            | "document" | "blob" | "uri" | "media" | "video"),
         ) => {
             let label = pick_str(map, &["modality"]).unwrap_or(kind);
             parts.push(Part::Text(media(label, map)));
         }
-        _ if map.contains_key("inline_data") || map.contains_key("inlineData") || map.contains_key("fileData") => {
+        _ if map.contains_key("inline_data")
+            || map.contains_key("inlineData")
+            || map.contains_key("fileData") =>
+        {
             parts.push(Part::Text(media("file", map)));
         }
         _ => bare_block(map, parts),
@@ -507,7 +599,9 @@ fn reasoning(map: &Map<String, Json>) -> Vec<String> {
     let mut texts = Vec::new();
     for key in ["thinking", "content", "text", "summary", "reasoning", "reasoning_text", "thought"] {
         match map.get(key) {
-            Some(Json::String(text)) if !text.trim().is_empty() && !is_masked(text) => texts.push(text.clone()),
+            Some(Json::String(text)) if !text.trim().is_empty() && !is_masked(text) => {
+                texts.push(text.clone())
+            }
             Some(Json::Array(items)) => texts.extend(items.iter().filter_map(|item| {
                 item.get("text").or_else(|| item.get("content")).unwrap_or(item).as_str().map(str::to_owned)
             })),
@@ -527,8 +621,11 @@ pub(super) fn call(map: &Map<String, Json>) -> Option<Call> {
     {
         return call(inner);
     }
-    let id = pick_str(map, &["id", "call_id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "tool_id", "callId"])
-        .map(str::to_owned);
+    let id = pick_str(
+        map,
+        &["id", "call_id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "tool_id", "callId"],
+    )
+    .map(str::to_owned);
     // The Responses API has an item id and, apart from it, the call's id.
     let id = pick_str(map, &["call_id"]).map(str::to_owned).or(id);
     let function = match map.get("function") {
@@ -584,7 +681,12 @@ mod tests {
     use super::*;
 
     fn called(id: &str, name: &str, arguments: Json) -> Part {
-        Part::Call(Call { id: Some(id.to_owned()), also: Vec::new(), name: name.to_owned(), arguments: Some(arguments) })
+        Part::Call(Call {
+            id: Some(id.to_owned()),
+            also: Vec::new(),
+            name: name.to_owned(),
+            arguments: Some(arguments),
+        })
     }
 
     fn told(id: &str, text: &str) -> Part {
@@ -650,10 +752,14 @@ mod tests {
         let completion = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}}, {"index": 1, "message": {"role": "assistant", "content": "no"}}]});
         assert_eq!(messages(&completion, Role::Assistant), [Message::text(Role::Assistant, "hi")]);
         let anthropic = json!({"id": "m", "role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hi"}]});
-        assert_eq!(messages(&anthropic, Role::Assistant)[0].parts, [Part::Thought("hm".into()), Part::Text("hi".into())]);
+        assert_eq!(
+            messages(&anthropic, Role::Assistant)[0].parts,
+            [Part::Thought("hm".into()), Part::Text("hi".into())]
+        );
         let generation = json!({"generations": [[{"text": "hi", "message": {"lc": 1, "id": ["AIMessage"], "kwargs": {"content": "hi"}}}]]});
         assert_eq!(messages(&generation, Role::Assistant), [Message::text(Role::Assistant, "hi")]);
-        let command = json!([{"graph": null, "update": {"messages": [{"type": "ai", "data": {"content": "hi"}}]}}]);
+        let command =
+            json!([{"graph": null, "update": {"messages": [{"type": "ai", "data": {"content": "hi"}}]}}]);
         assert_eq!(messages(&command, Role::User), [Message::text(Role::Assistant, "hi")]);
     }
 
@@ -662,7 +768,15 @@ mod tests {
         let text = json!({"messages": ["ChatMessage(_role=<ChatRole.TOOL: 'tool'>, _content=[ToolCallResult(result='42', origin=ToolCall(tool_name='look', arguments={}, id='c1'), error=True)], _name=None)",
             "ChatMessage(role=<MessageRole.USER: 'user'>, additional_kwargs={}, blocks=[TextBlock(block_type='text', text='hi')])"]});
         let found = messages(&text, Role::User);
-        assert_eq!(found[0].parts, [Part::Result(Outcome { id: Some("c1".into()), tool: Some("look".into()), text: "42".into(), failed: Some(true) })]);
+        assert_eq!(
+            found[0].parts,
+            [Part::Result(Outcome {
+                id: Some("c1".into()),
+                tool: Some("look".into()),
+                text: "42".into(),
+                failed: Some(true)
+            })]
+        );
         assert_eq!(found[1], Message::text(Role::User, "hi"));
     }
 }

@@ -269,10 +269,7 @@ impl Reader<'_> {
     /// A bare word: a literal of JSON or Python, or a constructor with its fields.
     fn word(&mut self, depth: usize) -> Option<Json> {
         let rest = &self.text[self.at..];
-        let len = rest
-            .bytes()
-            .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'))
-            .count();
+        let len = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).count();
         if len == 0 {
             return None;
         }
@@ -397,7 +394,8 @@ mod tests {
 
     #[test]
     fn prose_is_not_a_value() {
-        for prose in ["Hello (world)", "[kb-114] says so", "'tis", "{name} is here", "A (b=c", "", "  ", "12"] {
+        for prose in ["Hello (world)", "[kb-114] says so", "'tis", "{name} is here", "A (b=c", "", "  ", "12"]
+        {
             assert!(parse(prose).is_none_or(|parsed| parsed.cut || prose.is_empty()), "{prose}");
         }
         assert!(parse("[kb-114] says so").is_none());

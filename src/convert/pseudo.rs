@@ -11,18 +11,25 @@ pub(super) fn rewrite(messages: Vec<Message>) -> Vec<Message> {
     if !messages.iter().any(needs) {
         return messages;
     }
-    messages.into_iter().flat_map(|message| if needs(&message) { one(message) } else { vec![message] }).collect()
+    messages
+        .into_iter()
+        .flat_map(|message| if needs(&message) { one(message) } else { vec![message] })
+        .collect()
 }
 
 fn needs(message: &Message) -> bool {
-    message.role != Role::System && message.parts.iter().any(|part| match part {
-        Part::Text(text) => {
-            text.contains("[[ ## ") || text.contains("<code>") || text.contains("Code:\n```") || text.starts_with("Calling tools:")
-        }
-        Part::Call(call) => answer_of(call).is_some(),
-        Part::Result(outcome) => outcome.text.starts_with("Observation:"),
-        Part::Thought(_) => false,
-    })
+    message.role != Role::System
+        && message.parts.iter().any(|part| match part {
+            Part::Text(text) => {
+                text.contains("[[ ## ")
+                    || text.contains("<code>")
+                    || text.contains("Code:\n```")
+                    || text.starts_with("Calling tools:")
+            }
+            Part::Call(call) => answer_of(call).is_some(),
+            Part::Result(outcome) => outcome.text.starts_with("Observation:"),
+            Part::Thought(_) => false,
+        })
 }
 
 /// What a pseudo tool that ends the run was given: the answer, or nothing.
@@ -33,10 +40,12 @@ pub(super) fn answer_of(call: &Call) -> Option<Option<String>> {
     let Some(arguments) = &call.arguments else { return Some(None) };
     let answer = match arguments {
         Json::Object(map) if map.is_empty() => None,
-        Json::Object(map) => Some(match map.get("answer").or_else(|| map.get("response")).or(map.values().next()) {
-            Some(Json::String(text)) if map.len() == 1 || map.contains_key("answer") => text.clone(),
-            _ => arguments.to_string(),
-        }),
+        Json::Object(map) => {
+            Some(match map.get("answer").or_else(|| map.get("response")).or(map.values().next()) {
+                Some(Json::String(text)) if map.len() == 1 || map.contains_key("answer") => text.clone(),
+                _ => arguments.to_string(),
+            })
+        }
         Json::Null => None,
         other => Some(plain(other)),
     };
@@ -65,7 +74,8 @@ fn one(message: Message) -> Vec<Message> {
             }
             Part::Text(text) if text.starts_with("Calling tools:") => kept.extend(listed_calls(&text)),
             Part::Text(text) if role == Role::Assistant => kept.extend(code(&text)),
-            Part::Call(call) if is_interpreter(&call.name) && matches!(call.arguments, Some(Json::String(_)) | None) => {}
+            Part::Call(call)
+                if is_interpreter(&call.name) && matches!(call.arguments, Some(Json::String(_)) | None) => {}
             Part::Call(call) => match answer_of(&call) {
                 Some(Some(answer)) => {
                     flush(&mut out, role, &mut kept);
@@ -207,7 +217,12 @@ fn dspy(text: &str, role: Role) -> Vec<Message> {
             (_, "next_thought" | "thought") => thought = Some(value),
             (_, "next_tool_name" | "tool_name") => name = Some(value),
             (_, "next_tool_args" | "tool_args") => {
-                let call = Call { id: None, also: Vec::new(), name: name.take().unwrap_or_default(), arguments: arguments(decode_str(&value)) };
+                let call = Call {
+                    id: None,
+                    also: Vec::new(),
+                    name: name.take().unwrap_or_default(),
+                    arguments: arguments(decode_str(&value)),
+                };
                 let mut parts: Vec<Part> = Vec::new();
                 if answer_of(&call).is_some() {
                     parts.extend(thought.take().map(Part::Thought));
@@ -218,7 +233,8 @@ fn dspy(text: &str, role: Role) -> Vec<Message> {
                 out.push(Message::new(Role::Assistant, parts));
             }
             (_, "observation") => {
-                let calls = |message: &Message| message.parts.iter().any(|part| matches!(part, Part::Call(_)));
+                let calls =
+                    |message: &Message| message.parts.iter().any(|part| matches!(part, Part::Call(_)));
                 if out.last().is_some_and(calls) {
                     let outcome = Outcome { id: None, tool: None, text: value, failed: None };
                     out.push(Message::new(Role::Tool, vec![Part::Result(outcome)]));
@@ -239,7 +255,11 @@ fn dspy(text: &str, role: Role) -> Vec<Message> {
     if role == Role::User && !asked.is_empty() {
         let question = match asked.as_slice() {
             [(_, only)] => only.clone(),
-            several => several.iter().map(|(field, value)| format!("{field}: {value}")).collect::<Vec<_>>().join("\n"),
+            several => several
+                .iter()
+                .map(|(field, value)| format!("{field}: {value}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
         };
         out.insert(0, Message::text(Role::User, question));
     }
@@ -263,21 +283,33 @@ mod tests {
         assert_eq!(told.len(), 3);
         assert_eq!(told[0], Message::text(Role::User, "How long?"));
         assert!(matches!(&told[2].parts[0], Part::Result(outcome) if outcome.text == "42"));
-        let last = rewrite(vec![Message::text(Role::Assistant, "[[ ## reasoning ## ]]\nhm\n\n[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]")]);
+        let last = rewrite(vec![Message::text(
+            Role::Assistant,
+            "[[ ## reasoning ## ]]\nhm\n\n[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]",
+        )]);
         assert_eq!(last[1], Message::text(Role::Assistant, "42"));
     }
 
     #[test]
     fn a_code_agents_answer_is_taken_out_of_its_program() {
-        let told = rewrite(vec![Message::text(Role::Assistant, "Thought: done.\n<code>\nfinal_answer('It\\'s 42.')\n</code>")]);
+        let told = rewrite(vec![Message::text(
+            Role::Assistant,
+            "Thought: done.\n<code>\nfinal_answer('It\\'s 42.')\n</code>",
+        )]);
         assert_eq!(told[0].parts, [Part::Thought("done.".into()), Part::Text("It's 42.".into())]);
-        let told = rewrite(vec![Message::text(Role::Assistant, "Thought: look.\n<code>\nprint(look(1))\n</code>")]);
+        let told =
+            rewrite(vec![Message::text(Role::Assistant, "Thought: look.\n<code>\nprint(look(1))\n</code>")]);
         assert_eq!(told[0].parts, [Part::Thought("look.".into())]);
     }
 
     #[test]
     fn a_final_answer_tool_gives_an_answer() {
-        let call = Call { id: Some("c".into()), also: Vec::new(), name: "final_answer".into(), arguments: Some(json!({"answer": "42"})) };
+        let call = Call {
+            id: Some("c".into()),
+            also: Vec::new(),
+            name: "final_answer".into(),
+            arguments: Some(json!({"answer": "42"})),
+        };
         let told = rewrite(vec![Message::new(Role::Assistant, vec![Part::Call(call)])]);
         assert_eq!(told, [Message::text(Role::Assistant, "42")]);
     }

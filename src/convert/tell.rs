@@ -34,11 +34,13 @@ pub(super) fn tell(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], t
     let outer = outermost(talk, spans, tree);
     let anchors: Vec<String> = outer.iter().filter_map(|around| asked(&around.input)).collect();
     let own: Vec<Option<String>> = agent_names(talk, spans);
-    let first_requests = woven.threads.iter().flat_map(|thread| thread.atoms.iter()).filter_map(|atom| match &atom.what {
-        What::Request(text) => Some(text),
-        _ => None,
-    });
-    let anchored = first_requests.into_iter().any(|request| anchors.iter().any(|anchor| holds(request, anchor)));
+    let first_requests =
+        woven.threads.iter().flat_map(|thread| thread.atoms.iter()).filter_map(|atom| match &atom.what {
+            What::Request(text) => Some(text),
+            _ => None,
+        });
+    let anchored =
+        first_requests.into_iter().any(|request| anchors.iter().any(|anchor| holds(request, anchor)));
     let mut teller = Teller {
         spans,
         woven,
@@ -114,8 +116,13 @@ impl Teller<'_> {
     fn close(&mut self, t: usize, group: &mut Vec<(usize, bool)>, results: &mut Pending, sub: bool) {
         let closed = std::mem::take(group);
         for (a, _) in &closed {
-            let mut servants: Vec<usize> =
-                self.woven.served.iter().filter(|(_, place)| **place == (t, *a)).map(|(servant, _)| *servant).collect();
+            let mut servants: Vec<usize> = self
+                .woven
+                .served
+                .iter()
+                .filter(|(_, place)| **place == (t, *a))
+                .map(|(servant, _)| *servant)
+                .collect();
             servants.sort_by_key(|servant| (self.woven.threads[*servant].start, *servant));
             for servant in servants {
                 self.thread(servant, true);
@@ -132,7 +139,8 @@ impl Teller<'_> {
             let text = run.result.clone().or_else(|| run.error.clone());
             let Some(text) = text else { continue };
             results.open.retain(|open| *open != a);
-            let outcome = Outcome { id: call.id.clone(), tool: Some(call.name.clone()), text, failed: run.failed };
+            let outcome =
+                Outcome { id: call.id.clone(), tool: Some(call.name.clone()), text, failed: run.failed };
             self.observe(t, atom, Some(a), &outcome, run.end, sub);
         }
     }
@@ -146,7 +154,8 @@ impl Teller<'_> {
         let first = !thread.atoms[..a].iter().any(|before| matches!(before.what, What::Request(_)));
         if self.anchored && !is_anchor {
             let after_work = a > 0 && matches!(thread.atoms[a - 1].what, What::Call(_) | What::Result(_));
-            let opens_pipeline_step = first && self.out.iter().any(|draft| draft.step.kind == StepKind::Request);
+            let opens_pipeline_step =
+                first && self.out.iter().any(|draft| draft.step.kind == StepKind::Request);
             if opens_pipeline_step {
                 return;
             }
@@ -159,7 +168,11 @@ impl Teller<'_> {
         }
         // Another thread of the same turn begins with the same words.
         let last = self.out.iter().rev().find(|draft| draft.step.kind == StepKind::Request);
-        if first && last.is_some_and(|draft| draft.thread != t && draft.step.text.as_deref().is_some_and(|said| same_text(said, text))) {
+        if first
+            && last.is_some_and(|draft| {
+                draft.thread != t && draft.step.text.as_deref().is_some_and(|said| same_text(said, text))
+            })
+        {
             return;
         }
         let mut step = self.step(StepKind::Request, atom);
@@ -190,7 +203,10 @@ impl Teller<'_> {
         let run = atom.run.map(|run| &self.woven.runs[run]);
         let arguments = match &call.arguments {
             Some(arguments @ Json::Object(_)) => Some(arguments),
-            other => run.and_then(|run| run.arguments.as_ref()).filter(|arguments| arguments.is_object()).or(other.as_ref()),
+            other => run
+                .and_then(|run| run.arguments.as_ref())
+                .filter(|arguments| arguments.is_object())
+                .or(other.as_ref()),
         };
         // A call whose arguments the export does not hold shows in its result alone.
         let Some(arguments) = arguments else { return };
@@ -212,14 +228,25 @@ impl Teller<'_> {
         };
         for prefix in ["transfer_to_", "handoff_to_", "hand_off_to_", "delegate_to_", "transfer_back_to_"] {
             if let Some(rest) = name.strip_prefix(prefix).filter(|rest| !rest.is_empty()) {
-                let named = argument(&["agent_name", "to_agent", "agent"]).filter(|_| matches!(rest, "agent" | "an_agent"));
+                let named = argument(&["agent_name", "to_agent", "agent"])
+                    .filter(|_| matches!(rest, "agent" | "an_agent"));
                 return Some(named.unwrap_or_else(|| rest.to_owned()));
             }
         }
         let lower = name.to_ascii_lowercase();
-        if matches!(lower.as_str(), "handoff" | "handoff_to_agent" | "transfer" | "delegate") || lower.contains("coworker") {
-            return argument(&["to_agent", "agent_name", "agent", "coworker", "target", "recipient", "assistant"])
-                .or_else(|| Some(name.to_owned()));
+        if matches!(lower.as_str(), "handoff" | "handoff_to_agent" | "transfer" | "delegate")
+            || lower.contains("coworker")
+        {
+            return argument(&[
+                "to_agent",
+                "agent_name",
+                "agent",
+                "coworker",
+                "target",
+                "recipient",
+                "assistant",
+            ])
+            .or_else(|| Some(name.to_owned()));
         }
         let squeezed = squeeze(name);
         let is_other = |agent: &&String| caller != Some(agent.as_str());
@@ -232,20 +259,37 @@ impl Teller<'_> {
         }
         // An agent that worked inside this call, under any name.
         let a = self.woven.threads[t].atoms.iter().position(|other| std::ptr::eq(other, atom))?;
-        let servant = self.woven.served.iter().find(|(_, place)| **place == (t, a)).map(|(servant, _)| *servant)?;
+        let servant =
+            self.woven.served.iter().find(|(_, place)| **place == (t, a)).map(|(servant, _)| *servant)?;
         let thread = &self.woven.threads[servant];
         let spoke = thread.atoms.iter().find(|atom| matches!(atom.what, What::Text(_) | What::Thought(_)))?;
         let agent = spoke.agent.clone().or_else(|| self.above.get(spoke.span).cloned().flatten());
         Some(agent.filter(|agent| Some(agent.as_str()) != caller).unwrap_or_else(|| name.to_owned()))
     }
 
-    fn result(&mut self, t: usize, thread: &Thread, atom: &Atom, outcome: &Outcome, results: &mut Pending, sub: bool) {
+    fn result(
+        &mut self,
+        t: usize,
+        thread: &Thread,
+        atom: &Atom,
+        outcome: &Outcome,
+        results: &mut Pending,
+        sub: bool,
+    ) {
         let place = results.take(thread, outcome);
         self.observe(t, atom, place, outcome, atom.time, sub);
     }
 
     /// Tells what a tool gave back, joined with what its run knows.
-    fn observe(&mut self, t: usize, atom: &Atom, place: Option<usize>, outcome: &Outcome, time: Time, sub: bool) {
+    fn observe(
+        &mut self,
+        t: usize,
+        atom: &Atom,
+        place: Option<usize>,
+        outcome: &Outcome,
+        time: Time,
+        sub: bool,
+    ) {
         let thread = &self.woven.threads[t];
         let asked = place.map(|a| &thread.atoms[a]);
         let call = asked.and_then(|asked| match &asked.what {
@@ -270,7 +314,11 @@ impl Teller<'_> {
         {
             return;
         }
-        if shown.is_empty() && run.is_none_or(|run| run.result.is_none()) && outcome.text.is_empty() && outcome.id.is_none() {
+        if shown.is_empty()
+            && run.is_none_or(|run| run.result.is_none())
+            && outcome.text.is_empty()
+            && outcome.id.is_none()
+        {
             return;
         }
         let mut step = self.step(StepKind::Observation, atom);
@@ -293,7 +341,9 @@ impl Teller<'_> {
         let has_tool = outcome.id.is_some();
         !has_tool
             && self.woven.runs.iter().any(|run| {
-                run.result.as_deref().is_some_and(|result| !result.trim().is_empty() && shown.contains(result.trim()))
+                run.result
+                    .as_deref()
+                    .is_some_and(|result| !result.trim().is_empty() && shown.contains(result.trim()))
             })
     }
 
@@ -302,10 +352,15 @@ impl Teller<'_> {
         let repeated = self.out.iter().rev().take(200).any(|draft| {
             draft.step.kind == StepKind::Answer
                 && draft.sub
-                && draft.step.text.as_deref().is_some_and(|said| same_text(said, shown) || shown.contains(said.trim()))
+                && draft
+                    .step
+                    .text
+                    .as_deref()
+                    .is_some_and(|said| same_text(said, shown) || shown.contains(said.trim()))
         });
         let name = call.name.to_ascii_lowercase();
-        let passes = name.starts_with("transfer") || name.starts_with("hand") || name.starts_with("delegate_to");
+        let passes =
+            name.starts_with("transfer") || name.starts_with("hand") || name.starts_with("delegate_to");
         repeated || passes
     }
 
@@ -340,14 +395,16 @@ impl Pending {
             _ => None,
         };
         let by_id = outcome.id.as_ref().and_then(|id| {
-            let known = thread.atoms.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)));
+            let known =
+                thread.atoms.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)));
             known
         });
         let place = match (by_id, &outcome.id, &outcome.tool) {
             (Some(place), _, _) => Some(place),
             (None, Some(_), tool) => {
                 let fits = |a: &&usize| {
-                    call(a).is_some_and(|call| tool.as_ref().is_none_or(|tool| bare(&call.name) == bare(tool)))
+                    call(a)
+                        .is_some_and(|call| tool.as_ref().is_none_or(|tool| bare(&call.name) == bare(tool)))
                 };
                 let nameless = |a: &&usize| call(a).is_some_and(|call| call.is_nameless());
                 self.open.iter().filter(fits).find(nameless).or_else(|| self.open.iter().find(fits)).copied()
@@ -384,7 +441,11 @@ fn result_in(thread: &Thread, a: usize, call: &Call) -> bool {
             What::Result(outcome) => match (&outcome.id, &call.id) {
                 (Some(id), Some(_)) if call.is(id) => return true,
                 (Some(id), Some(_)) if knows(thread, id) => {}
-                _ if outcome.tool.as_deref().is_none_or(|tool| bare(tool) == bare(&call.name) || is_interpreter(tool)) => {
+                _ if outcome
+                    .tool
+                    .as_deref()
+                    .is_none_or(|tool| bare(tool) == bare(&call.name) || is_interpreter(tool)) =>
+                {
                     if unnamed == 0 {
                         return true;
                     }
@@ -451,8 +512,11 @@ fn holds(text: &str, piece: &str) -> bool {
 /// Spans around the whole: those with input or output that have no such span above them.
 fn outermost<'a>(talk: &'a Talk, spans: &[&Span], tree: &Tree) -> Vec<&'a Invocation> {
     let mut own: Vec<Option<()>> = vec![None; spans.len()];
-    let speaking: Vec<&Invocation> =
-        talk.invocations.iter().filter(|around| !around.input.is_empty() || !around.output.is_empty()).collect();
+    let speaking: Vec<&Invocation> = talk
+        .invocations
+        .iter()
+        .filter(|around| !around.input.is_empty() || !around.output.is_empty())
+        .collect();
     for around in &speaking {
         own[around.span] = Some(());
     }
@@ -460,20 +524,26 @@ fn outermost<'a>(talk: &'a Talk, spans: &[&Span], tree: &Tree) -> Vec<&'a Invoca
         own[run.span] = Some(());
     }
     let above = tree.above(&own);
-    let mut outer: Vec<&Invocation> = speaking.into_iter().filter(|around| above[around.span].is_none()).collect();
+    let mut outer: Vec<&Invocation> =
+        speaking.into_iter().filter(|around| above[around.span].is_none()).collect();
     outer.sort_by_key(|around| (around.start, around.span));
     outer
 }
 
 /// The last thing that a user asks in these messages.
 fn asked(messages: &[Message]) -> Option<String> {
-    let said = messages.iter().rev().filter(|message| message.role == super::talk::Role::User).map(Message::joined);
+    let said =
+        messages.iter().rev().filter(|message| message.role == super::talk::Role::User).map(Message::joined);
     said.into_iter().find(|text| !text.trim().is_empty()).map(|text| text.trim().to_owned())
 }
 
 /// The last thing that an agent says in these messages.
 fn answered(messages: &[Message]) -> Option<String> {
-    let said = messages.iter().rev().filter(|message| message.role == super::talk::Role::Assistant).map(Message::joined);
+    let said = messages
+        .iter()
+        .rev()
+        .filter(|message| message.role == super::talk::Role::Assistant)
+        .map(Message::joined);
     said.into_iter().find(|text| !text.trim().is_empty()).map(|text| text.trim().to_owned())
 }
 
@@ -494,7 +564,8 @@ fn agent_names(talk: &Talk, spans: &[&Span]) -> Vec<Option<String>> {
 
 fn known_agents(talk: &Talk) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    let told = talk.invocations.iter().filter(|around| around.is_agent).filter_map(|around| around.agent.as_ref());
+    let told =
+        talk.invocations.iter().filter(|around| around.is_agent).filter_map(|around| around.agent.as_ref());
     for name in told.chain(talk.calls.iter().filter_map(|call| call.agent.as_ref())) {
         if !names.contains(name) {
             names.push(name.clone());
@@ -505,11 +576,18 @@ fn known_agents(talk: &Talk) -> Vec<String> {
 
 /// A prompt that was built around the user's words is cut down to them, where some span tells them alone.
 fn narrow_requests(steps: &mut [Draft], talk: &Talk, anchors: &[String]) {
-    let queries = talk.retrievals.iter().filter_map(|retrieval| retrieval.query.as_deref()).filter(|query| query.len() >= 12);
+    let queries = talk
+        .retrievals
+        .iter()
+        .filter_map(|retrieval| retrieval.query.as_deref())
+        .filter(|query| query.len() >= 12);
     let words: Vec<&str> = anchors.iter().map(String::as_str).chain(queries).collect();
     for draft in steps.iter_mut().filter(|draft| draft.step.kind == StepKind::Request) {
         let Some(text) = &draft.step.text else { continue };
-        let narrower = words.iter().filter(|piece| piece.len() < text.len() && text.contains(piece.trim())).max_by_key(|piece| piece.len());
+        let narrower = words
+            .iter()
+            .filter(|piece| piece.len() < text.len() && text.contains(piece.trim()))
+            .max_by_key(|piece| piece.len());
         if let Some(piece) = narrower {
             draft.step.text = Some(piece.trim().to_owned());
         }
@@ -534,7 +612,12 @@ fn add_passes(steps: &mut Vec<Draft>, talk: &Talk, spans: &[&Span]) {
         let target = pass.to.as_deref().filter(|target| *target != "unknown");
         let known = steps.iter().any(|draft| {
             draft.step.kind == StepKind::Handoff
-                && (target.is_none() || draft.step.tool.as_deref().is_some_and(|tool| Some(squeeze(tool)) == target.map(squeeze)))
+                && (target.is_none()
+                    || draft
+                        .step
+                        .tool
+                        .as_deref()
+                        .is_some_and(|tool| Some(squeeze(tool)) == target.map(squeeze)))
         });
         if known {
             continue;
@@ -544,7 +627,10 @@ fn add_passes(steps: &mut Vec<Draft>, talk: &Talk, spans: &[&Span]) {
         step.tool = target.map(str::to_owned);
         step.span_id = spans.get(pass.span).map(|span| span.span_id);
         step.time = Some(pass.start).filter(|time| time.is_known());
-        let at = steps.iter().position(|draft| draft.step.time.is_some_and(|time| time > pass.start)).unwrap_or(steps.len());
+        let at = steps
+            .iter()
+            .position(|draft| draft.step.time.is_some_and(|time| time > pass.start))
+            .unwrap_or(steps.len());
         steps.insert(at, Draft { step, sub: false, thread: usize::MAX });
     }
 }
@@ -555,17 +641,26 @@ fn settle_answers(steps: &mut Vec<Draft>, root: Option<&str>, outer: &[&Invocati
     let is_answer = |draft: &Draft| draft.step.kind == StepKind::Answer && !draft.sub;
     let candidates: Vec<usize> = (last_request..steps.len()).filter(|at| is_answer(&steps[*at])).collect();
     let equal = root.and_then(|root| {
-        candidates.iter().rev().copied().find(|at| steps[*at].step.text.as_deref().is_some_and(|text| same_text(text, root)))
+        candidates
+            .iter()
+            .rev()
+            .copied()
+            .find(|at| steps[*at].step.text.as_deref().is_some_and(|text| same_text(text, root)))
     });
     match (equal.or(candidates.last().copied()), root) {
         (Some(chosen), _) => {
+            let chosen = chosen + add_preamble(steps, last_request, chosen, root);
             // The last turn's other answers were on the way to this one.
+            let candidates: Vec<usize> =
+                (last_request..steps.len()).filter(|at| is_answer(&steps[*at])).collect();
             for at in candidates {
                 if at != chosen {
                     steps[at].step.kind = StepKind::Thought;
                 }
             }
-            if chosen + 1 != steps.len() && !steps[chosen + 1..].iter().any(|draft| draft.step.kind != StepKind::Thought) {
+            if chosen + 1 != steps.len()
+                && !steps[chosen + 1..].iter().any(|draft| draft.step.kind != StepKind::Thought)
+            {
                 let answer = steps.remove(chosen);
                 steps.push(answer);
             }
@@ -588,10 +683,34 @@ fn settle_answers(steps: &mut Vec<Draft>, root: Option<&str>, outer: &[&Invocati
     }
 }
 
+/// A streamed run is told as one text: what stands in it before the answer is a thought that nothing else tells. Gives how
+/// many steps were put in before the answer.
+fn add_preamble(steps: &mut Vec<Draft>, request: usize, answer: usize, root: Option<&str>) -> usize {
+    let said = steps[answer].step.text.clone().unwrap_or_default();
+    let Some(preamble) = root.and_then(|root| root.trim().strip_suffix(said.trim())).map(str::trim) else {
+        return 0;
+    };
+    let told = |draft: &Draft| {
+        draft.step.kind == StepKind::Thought
+            && draft.step.text.as_deref().is_some_and(|text| preamble.contains(text.trim()))
+    };
+    if preamble.is_empty() || said.trim().is_empty() || steps.iter().any(told) {
+        return 0;
+    }
+    let mut step = Step::new(StepKind::Thought);
+    step.text = Some(preamble.to_owned());
+    step.agent.clone_from(&steps[answer].step.agent);
+    let is_request = steps.get(request).is_some_and(|draft| draft.step.kind == StepKind::Request);
+    let at = request + usize::from(is_request);
+    steps.insert(at, Draft { step, sub: false, thread: usize::MAX });
+    1
+}
+
 /// The outermost span tells an answer that no message of the last turn is.
 fn promote(steps: &mut Vec<Draft>, root: &str, outer: &[&Invocation]) {
     let said = steps.iter().rposition(|draft| {
-        matches!(draft.step.kind, StepKind::Thought) && draft.step.text.as_deref().is_some_and(|text| same_text(text, root))
+        matches!(draft.step.kind, StepKind::Thought)
+            && draft.step.text.as_deref().is_some_and(|text| same_text(text, root))
     });
     if let Some(at) = said {
         let mut draft = steps.remove(at);
@@ -602,7 +721,8 @@ fn promote(steps: &mut Vec<Draft>, root: &str, outer: &[&Invocation]) {
     }
     // What merely repeats a request or a tool's result is no answer.
     let repeats = steps.iter().any(|draft| {
-        matches!(draft.step.kind, StepKind::Request) && draft.step.text.as_deref().is_some_and(|text| same_text(text, root))
+        matches!(draft.step.kind, StepKind::Request)
+            && draft.step.text.as_deref().is_some_and(|text| same_text(text, root))
     });
     if repeats {
         return;
@@ -641,10 +761,17 @@ fn finish(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], drafts: Ve
         }
         steps.push((step, draft.sub));
     }
-    let request = steps.iter().rev().find(|(step, _)| step.kind == StepKind::Request).and_then(|(step, _)| step.text.clone());
-    let last = steps.iter().rev().find(|(step, sub)| step.kind == StepKind::Answer && !sub && step.turn == turn);
+    let request = steps
+        .iter()
+        .rev()
+        .find(|(step, _)| step.kind == StepKind::Request)
+        .and_then(|(step, _)| step.text.clone());
+    let last =
+        steps.iter().rev().find(|(step, sub)| step.kind == StepKind::Answer && !sub && step.turn == turn);
     let answer = last.and_then(|(step, _)| step.text.clone());
-    let answered_by = last.and_then(|(step, _)| step.span_id).and_then(|id| spans.iter().position(|span| span.span_id == id));
+    let answered_by = last
+        .and_then(|(step, _)| step.span_id)
+        .and_then(|id| spans.iter().position(|span| span.span_id == id));
     let service = answered_by
         .and_then(|at| spans[at].resource.service())
         .or_else(|| woven.threads.first().and_then(|thread| spans.get(thread.span)?.resource.service()))

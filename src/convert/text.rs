@@ -125,7 +125,8 @@ fn unwrap_arguments(json: Json, depth: usize) -> Json {
     if has_args && matches!(map.get("kwargs"), Some(Json::Object(_))) {
         let positional = map.get("args").and_then(Json::as_array).is_some_and(|args| !args.is_empty());
         let named = map.get("kwargs").and_then(Json::as_object).is_some_and(|kwargs| !kwargs.is_empty());
-        let only = map.keys().all(|key| matches!(key.as_str(), "args" | "kwargs" | "sanitize_inputs_outputs"));
+        let only =
+            map.keys().all(|key| matches!(key.as_str(), "args" | "kwargs" | "sanitize_inputs_outputs"));
         if only && !(positional && !named) {
             return without_objects(map.remove("kwargs").unwrap_or_default());
         }
@@ -161,7 +162,8 @@ fn unwrap_arguments(json: Json, depth: usize) -> Json {
 /// Drops arguments that are only the address of a Python object, which frameworks inject.
 fn without_objects(json: Json) -> Json {
     let Json::Object(map) = json else { return json };
-    let is_address = |value: &Json| value.as_str().is_some_and(|t| t.starts_with('<') && t.contains(" object at 0x"));
+    let is_address =
+        |value: &Json| value.as_str().is_some_and(|t| t.starts_with('<') && t.contains(" object at 0x"));
     Json::Object(map.into_iter().filter(|(_, value)| !is_address(value)).collect())
 }
 
@@ -208,7 +210,9 @@ fn is_wrapping(json: &Json) -> bool {
     match json {
         Json::String(_) => true,
         Json::Array(items) => items.iter().all(|item| block_text(item).is_some()) && !items.is_empty(),
-        Json::Object(map) => map.len() == 1 || is_typed_value(map) || map.keys().any(|key| WRAPPERS.contains(&key.as_str())),
+        Json::Object(map) => {
+            map.len() == 1 || is_typed_value(map) || map.keys().any(|key| WRAPPERS.contains(&key.as_str()))
+        }
         _ => false,
     }
 }
@@ -222,8 +226,22 @@ fn is_typed_value(map: &Map<String, Json>) -> bool {
 const WRAPPERS: [&str; 18] = [
     "error_message",
     "kwargs",
-    "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "blocks", "raw_output", "output", "outputs",
-    "isError", "is_error", CLASS, "content", "data", "response", "messages", "update",
+    "tool_call_id",
+    "toolCallId",
+    "toolUseId",
+    "tool_use_id",
+    "blocks",
+    "raw_output",
+    "output",
+    "outputs",
+    "isError",
+    "is_error",
+    CLASS,
+    "content",
+    "data",
+    "response",
+    "messages",
+    "update",
 ];
 
 fn result_json(json: &Json, depth: usize) -> Shown {
@@ -247,17 +265,24 @@ fn result_json(json: &Json, depth: usize) -> Shown {
             let failed = items.iter().any(|item| item.get("is_error").and_then(Json::as_bool) == Some(true));
             Shown { text: joined, failed: failed.then_some(true), ..Shown::default() }
         }
-        Json::Object(map) => result_object(map, depth).unwrap_or_else(|| Shown { text: plain(json), ..Shown::default() }),
+        Json::Object(map) => {
+            result_object(map, depth).unwrap_or_else(|| Shown { text: plain(json), ..Shown::default() })
+        }
         other => Shown { text: plain(other), ..Shown::default() },
     }
 }
 
 fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
     // LangChain: constructor form, {"type": "tool", "data": {...}}, {"output": <message>}
-    if map.contains_key("lc") && let Some(kwargs) = map.get("kwargs") {
+    if map.contains_key("lc")
+        && let Some(kwargs) = map.get("kwargs")
+    {
         return Some(result_json(kwargs, depth + 1));
     }
-    if map.len() <= 2 && map.contains_key("type") && let Some(data @ Json::Object(_)) = map.get("data") {
+    if map.len() <= 2
+        && map.contains_key("type")
+        && let Some(data @ Json::Object(_)) = map.get("data")
+    {
         return Some(result_json(data, depth + 1));
     }
     if let Some(tool_result) = map.get("toolResult").or_else(|| map.get("tool_result")) {
@@ -270,8 +295,12 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
         .and_then(Json::as_bool)
         .or_else(|| id.and(map.get("status")).and_then(Json::as_str).map(|status| status == "error"));
     let is_message = id.is_some()
-        || map.get("type").and_then(Json::as_str).is_some_and(|t| t == "tool" || t == "ToolMessage" || t == "tool_result");
-    let is_mcp = map.contains_key("isError") || map.contains_key("is_error") || map.contains_key("structuredContent");
+        || map
+            .get("type")
+            .and_then(Json::as_str)
+            .is_some_and(|t| t == "tool" || t == "ToolMessage" || t == "tool_result");
+    let is_mcp =
+        map.contains_key("isError") || map.contains_key("is_error") || map.contains_key("structuredContent");
     if (is_message || is_mcp || map.contains_key("blocks"))
         && let Some(content) = pick(map, &["content", "blocks", "output", "result"])
     {
@@ -284,12 +313,17 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
         });
     }
     // Vercel AI: {"type": "json" | "text" | "error-text", "value": ...}
-    if map.len() == 2 && let (Some(Json::String(kind)), Some(value)) = (map.get("type"), map.get("value")) {
+    if map.len() == 2
+        && let (Some(Json::String(kind)), Some(value)) = (map.get("type"), map.get("value"))
+    {
         let inner = result_json(value, depth + 1);
         return Some(Shown { failed: kind.starts_with("error").then_some(true).or(inner.failed), ..inner });
     }
     // Gemini: {"id": ..., "name": ..., "response": {"result": ...}}
-    if map.contains_key("name") && map.len() <= 4 && let Some(response) = map.get("response") {
+    if map.contains_key("name")
+        && map.len() <= 4
+        && let Some(response) = map.get("response")
+    {
         let inner = result_json(response, depth + 1);
         return Some(Shown {
             id: pick_str(map, &["id"]).map(str::to_owned).or(inner.id),
@@ -304,7 +338,9 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
         return Some(result_json(output, depth + 1));
     }
     // LangGraph: a tool that answers with a command or with messages.
-    if let Some(Json::Array(messages)) = map.get("messages").or_else(|| map.get("update").and_then(|u| u.get("messages"))) {
+    if let Some(Json::Array(messages)) =
+        map.get("messages").or_else(|| map.get("update").and_then(|u| u.get("messages")))
+    {
         let last = messages.last()?;
         return Some(result_json(last, depth + 1));
     }
@@ -326,7 +362,9 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
         ("result" | "output" | "response" | "content", Json::Array(_) | Json::Object(_)) => {
             Some(result_json(value, depth + 1))
         }
-        ("error", Json::String(text)) => Some(Shown { text: text.clone(), failed: Some(true), ..Shown::default() }),
+        ("error", Json::String(text)) => {
+            Some(Shown { text: text.clone(), failed: Some(true), ..Shown::default() })
+        }
         _ => None,
     }
 }
@@ -336,7 +374,8 @@ fn block_text(json: &Json) -> Option<String> {
     let map = json.as_object()?;
     if let Some(Json::String(text)) = map.get("text") {
         let kind = map.get("type").and_then(Json::as_str).unwrap_or("text");
-        let bare = map.len() == 1 || matches!(kind, "text" | "output_text" | "input_text") && map.contains_key("type");
+        let bare = map.len() == 1
+            || matches!(kind, "text" | "output_text" | "input_text") && map.contains_key("type");
         return (bare || map.contains_key("block_type")).then(|| text.clone());
     }
     if let Some(inner) = map.get("toolResult") {
@@ -346,14 +385,26 @@ fn block_text(json: &Json) -> Option<String> {
         return Some(inner.to_string());
     }
     let kind = map.get("type").and_then(Json::as_str)?;
-    matches!(kind, "image" | "audio" | "image_url" | "input_image" | "document" | "resource").then(|| media(kind, map))
+    matches!(kind, "image" | "audio" | "image_url" | "input_image" | "document" | "resource")
+        .then(|| media(kind, map))
 }
 
 /// The placeholder for a block that holds a picture, sound or file.
 pub(super) fn media(kind: &str, map: &Map<String, Json>) -> String {
-    let nested = ["source", "inline_data", "inlineData", "input_audio", "image_url", "file", "file_data", "fileData", "image", "audio"]
-        .iter()
-        .find_map(|key| map.get(*key).and_then(Json::as_object));
+    let nested = [
+        "source",
+        "inline_data",
+        "inlineData",
+        "input_audio",
+        "image_url",
+        "file",
+        "file_data",
+        "fileData",
+        "image",
+        "audio",
+    ]
+    .iter()
+    .find_map(|key| map.get(*key).and_then(Json::as_object));
     let maps = [Some(map), nested];
     let find = |keys: &[&str]| maps.iter().flatten().find_map(|m| pick_str(m, keys));
     let mime = find(&["mime_type", "mimeType", "media_type", "mediaType", "format"]);
@@ -397,7 +448,10 @@ mod tests {
             (r#"{"result": "42 \u00b0C"}"#, "42 °C"),
             (r#"[{"type": "text", "text": "{\"a\": 1}"}]"#, r#"{"a": 1}"#),
             (r#"{"output":{"content":"x","type":"tool","tool_call_id":"c","status":"error"}}"#, "x"),
-            (r#"{"output": {"lc": 1, "type": "constructor", "kwargs": {"content": "y", "tool_call_id": "c"}}, "kwargs": {}}"#, "y"),
+            (
+                r#"{"output": {"lc": 1, "type": "constructor", "kwargs": {"content": "y", "tool_call_id": "c"}}, "kwargs": {}}"#,
+                "y",
+            ),
             (r#""{\"a\": 1}""#, r#"{"a": 1}"#),
             (r#"{"a": 1, "b": 2}"#, r#"{"a": 1, "b": 2}"#),
             (r#"{"blocks":[{"text":"z","block_type":"text"}],"tool_name":"t","is_error":false}"#, "z"),

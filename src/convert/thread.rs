@@ -59,7 +59,8 @@ pub(super) struct Teller {
 pub(super) fn atoms(messages: &mut Vec<Message>, teller: &Teller, is_output: bool) -> Vec<Atom> {
     let mut out = Vec::new();
     for message in std::mem::take(messages) {
-        let beside = message.role == Role::Assistant && message.parts.iter().any(|part| matches!(part, Part::Call(_)));
+        let beside =
+            message.role == Role::Assistant && message.parts.iter().any(|part| matches!(part, Part::Call(_)));
         match message.role {
             Role::System => {}
             Role::User => user(message, teller, &mut out),
@@ -214,7 +215,9 @@ fn merge(there: &mut Atom, told: Atom) {
                 outcome.failed = other.failed;
             }
             // A longer text with the same beginning is the one that was not cut.
-            if outcome.text.is_empty() || other.text.len() > outcome.text.len() && other.text.starts_with(&outcome.text) {
+            if outcome.text.is_empty()
+                || other.text.len() > outcome.text.len() && other.text.starts_with(&outcome.text)
+            {
                 outcome.text = other.text;
             }
         }
@@ -329,7 +332,12 @@ mod tests {
         let mut thread = Thread::default();
         told(&mut thread, 1, vec![user("again")], vec![model("done")]);
         told(&mut thread, 10, vec![user("again"), model("done"), user("again")], vec![model("done")]);
-        told(&mut thread, 20, vec![user("again"), model("done"), user("again"), model("done"), user("thanks")], vec![model("bye")]);
+        told(
+            &mut thread,
+            20,
+            vec![user("again"), model("done"), user("again"), model("done"), user("thanks")],
+            vec![model("bye")],
+        );
         assert_eq!(texts(&thread), ["again", "done", "again", "done", "thanks", "bye"]);
     }
 
@@ -351,7 +359,13 @@ mod tests {
 
     #[test]
     fn names_lose_their_server_and_plugin() {
-        for (name, wanted) in [("mcp__crm__get_order", "get_order"), ("crm-get_order", "get_order"), ("a.b.c", "c"), ("plain", "plain"), ("x-", "x-")] {
+        for (name, wanted) in [
+            ("mcp__crm__get_order", "get_order"),
+            ("crm-get_order", "get_order"),
+            ("a.b.c", "c"),
+            ("plain", "plain"),
+            ("x-", "x-"),
+        ] {
             assert_eq!(bare(name), wanted);
         }
     }

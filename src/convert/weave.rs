@@ -43,7 +43,12 @@ pub(super) fn weave(talk: &mut Talk, spans: &[&Span], tree: &Tree) -> Woven {
 }
 
 /// Agents and chains that hold a conversation which no model call below them tells.
-fn spoken_invocations(all: &mut [Invocation], calls: &[ModelCall], spans: &[&Span], tree: &Tree) -> Vec<ModelCall> {
+fn spoken_invocations(
+    all: &mut [Invocation],
+    calls: &[ModelCall],
+    spans: &[&Span],
+    tree: &Tree,
+) -> Vec<ModelCall> {
     let mut around: Vec<Option<usize>> = vec![None; spans.len()];
     for (at, invocation) in all.iter().enumerate() {
         around[invocation.span] = Some(at);
@@ -69,7 +74,8 @@ fn spoken_invocations(all: &mut [Invocation], calls: &[ModelCall], spans: &[&Spa
     }
     let speaks = |invocation: &Invocation| {
         let acts = |message: &super::talk::Message| {
-            message.role != Role::System && message.parts.iter().any(|part| matches!(part, Part::Call(_) | Part::Result(_)))
+            message.role != Role::System
+                && message.parts.iter().any(|part| matches!(part, Part::Call(_) | Part::Result(_)))
         };
         invocation.input.iter().chain(&invocation.output).any(acts)
     };
@@ -96,7 +102,9 @@ fn spoken_invocations(all: &mut [Invocation], calls: &[ModelCall], spans: &[&Spa
 
 /// One run that two instrumentations tell, or a client and a server, is one run. Gives the runs and, by span, their place.
 fn merge_runs(mut all: Vec<ToolRun>, spans: &[&Span], tree: &Tree) -> (Vec<ToolRun>, HashMap<usize, usize>) {
-    all.sort_by(|a, b| (a.start, std::cmp::Reverse(a.end), a.span).cmp(&(b.start, std::cmp::Reverse(b.end), b.span)));
+    all.sort_by(|a, b| {
+        (a.start, std::cmp::Reverse(a.end), a.span).cmp(&(b.start, std::cmp::Reverse(b.end), b.span))
+    });
     let mut own: Vec<Option<usize>> = vec![None; spans.len()];
     let mut kept: Vec<ToolRun> = Vec::with_capacity(all.len());
     let mut canon = HashMap::new();
@@ -107,8 +115,12 @@ fn merge_runs(mut all: Vec<ToolRun>, spans: &[&Span], tree: &Tree) -> (Vec<ToolR
     let above = tree.above(&own);
     let mut place_of: Vec<usize> = Vec::with_capacity(all.len());
     for run in all {
-        let by_same_id = run.id.as_ref().and_then(|id| by_id.get(id)).copied().filter(|place| fits(&kept[*place], &run));
-        let nested = above[run.span].and_then(|at| place_of.get(at)).copied().filter(|place| fits(&kept[*place], &run));
+        let by_same_id =
+            run.id.as_ref().and_then(|id| by_id.get(id)).copied().filter(|place| fits(&kept[*place], &run));
+        let nested = above[run.span]
+            .and_then(|at| place_of.get(at))
+            .copied()
+            .filter(|place| fits(&kept[*place], &run));
         // Two instrumentations side by side: same work, at the same time, from another library.
         let beside = kept.iter().enumerate().rev().take(8).find(|(_, other)| {
             run.arguments.is_some()
@@ -232,7 +244,13 @@ fn thread_calls(calls: Vec<ModelCall>, inside: &[Option<usize>]) -> Vec<Thread> 
                 for atom in atoms.iter().filter(|atom| atom.shared) {
                     remember(&mut known, key(&atom.what), threads.len());
                 }
-                threads.push(Thread { atoms, scope, start: call.start, span: call.span, ..Thread::default() });
+                threads.push(Thread {
+                    atoms,
+                    scope,
+                    start: call.start,
+                    span: call.span,
+                    ..Thread::default()
+                });
                 threads.len() - 1
             }
         };
@@ -256,7 +274,13 @@ fn remember(known: &mut HashMap<u64, Vec<usize>>, key: u64, place: usize) {
 }
 
 /// The thread that a call goes on with: the one that knows most of what the call tells.
-fn elect(keys: &[u64], inputs: usize, scope: Option<usize>, threads: &[Thread], known: &HashMap<u64, Vec<usize>>) -> Option<usize> {
+fn elect(
+    keys: &[u64],
+    inputs: usize,
+    scope: Option<usize>,
+    threads: &[Thread],
+    known: &HashMap<u64, Vec<usize>>,
+) -> Option<usize> {
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (index, key) in keys.iter().enumerate() {
         for place in known.get(key).into_iter().flatten() {
@@ -292,10 +316,14 @@ fn match_runs(threads: &mut [Thread], runs: &mut [ToolRun]) {
                 atom.run.is_none() && (run.id.is_none() || call.id.is_none() || run.id == call.id)
             };
             let candidates = by_name.get(name)?;
-            let equal = candidates.iter().filter(open).find(|place| arguments_of(threads, place) == run.arguments.as_ref());
+            let equal = candidates
+                .iter()
+                .filter(open)
+                .find(|place| arguments_of(threads, place) == run.arguments.as_ref());
             let vague = |place: &&(usize, usize)| {
                 let told = arguments_of(threads, place);
-                let is_vague = |arguments: Option<&Json>| arguments.is_none_or(|arguments| !arguments.is_object());
+                let is_vague =
+                    |arguments: Option<&Json>| arguments.is_none_or(|arguments| !arguments.is_object());
                 is_vague(told) || is_vague(run.arguments.as_ref())
             };
             equal.or_else(|| candidates.iter().filter(open).find(vague)).copied()
@@ -330,7 +358,8 @@ fn place_runs(threads: &mut Vec<Thread>, runs: &[ToolRun], inside: &[Option<usiz
     for thread in threads.iter() {
         thread.atoms.iter().filter_map(|atom| atom.run).for_each(|run| matched[run] = true);
     }
-    let mut loose: Vec<usize> = (0..runs.len()).filter(|index| !matched[*index] && is_told(&runs[*index])).collect();
+    let mut loose: Vec<usize> =
+        (0..runs.len()).filter(|index| !matched[*index] && is_told(&runs[*index])).collect();
     loose.sort_by_key(|index| (runs[*index].start, *index));
     let mut groups: Vec<(usize, Vec<usize>, Time)> = Vec::new();
     for index in loose {
@@ -348,7 +377,11 @@ fn place_runs(threads: &mut Vec<Thread>, runs: &[ToolRun], inside: &[Option<usiz
     for (place, group, _) in groups {
         let Some(first) = group.first().map(|index| &runs[*index]) else { continue };
         let thread = &mut threads[place];
-        let at = thread.atoms.iter().position(|atom| !atom.shared && atom.told >= first.start).unwrap_or(thread.atoms.len());
+        let at = thread
+            .atoms
+            .iter()
+            .position(|atom| !atom.shared && atom.told >= first.start)
+            .unwrap_or(thread.atoms.len());
         let calls: Vec<Atom> = group.iter().map(|index| run_atom(*index, &runs[*index])).collect();
         thread.atoms.splice(at..at, calls);
     }
@@ -382,7 +415,11 @@ fn run_atom(index: usize, run: &ToolRun) -> Atom {
 fn home(threads: &mut Vec<Thread>, scope: Option<usize>, time: Time) -> usize {
     let of_scope = |thread: &&(usize, &Thread)| thread.1.scope == scope;
     let numbered: Vec<(usize, &Thread)> = threads.iter().enumerate().collect();
-    let going = numbered.iter().filter(of_scope).filter(|(_, thread)| thread.start <= time).max_by_key(|(_, thread)| thread.start);
+    let going = numbered
+        .iter()
+        .filter(of_scope)
+        .filter(|(_, thread)| thread.start <= time)
+        .max_by_key(|(_, thread)| thread.start);
     let going = going.or_else(|| numbered.iter().filter(of_scope).min_by_key(|(_, thread)| thread.start));
     if let Some((place, _)) = going {
         return *place;
@@ -409,8 +446,11 @@ fn place_documents(threads: &mut Vec<Thread>, talk: &mut Talk, runs: &[ToolRun],
         }
         let place = home(threads, around, retrieval.start);
         let thread = &mut threads[place];
-        let at =
-            thread.atoms.iter().position(|atom| !atom.shared && atom.told >= retrieval.start).unwrap_or(thread.atoms.len());
+        let at = thread
+            .atoms
+            .iter()
+            .position(|atom| !atom.shared && atom.told >= retrieval.start)
+            .unwrap_or(thread.atoms.len());
         let atoms: Vec<Atom> = fresh
             .into_iter()
             .map(|document| Atom {
@@ -499,7 +539,8 @@ fn delegated(t: usize, thread: &Thread, threads: &[Thread]) -> Option<(usize, us
                 Json::String(text) => vec![text.as_str()],
                 _ => Vec::new(),
             });
-            let is_task = |text: &str| text.len() >= 16 && (request.contains(text) || same_text(request, text));
+            let is_task =
+                |text: &str| text.len() >= 16 && (request.contains(text) || same_text(request, text));
             if texts.into_iter().any(is_task) {
                 return Some((other, a));
             }

@@ -181,7 +181,9 @@ fn content(path: &Path) -> Result<Content, FileProblem> {
         None => Err(FileProblem::Empty),
         Some(b'{' | b'[') => match json(&body) {
             // A protobuf request begins with a line feed, and its length may look like a brace.
-            Err(_) if body[0] == b'\n' && decode_any(&body).is_ok_and(|decoded| !decoded.is_empty()) => otlp(&body),
+            Err(_) if body[0] == b'\n' && decode_any(&body).is_ok_and(|decoded| !decoded.is_empty()) => {
+                otlp(&body)
+            }
             result => result,
         },
         Some(_) => otlp(&body),
@@ -239,10 +241,12 @@ fn listed(value: Json, offset: usize, content: &mut Content) -> Result<(), FileP
 
 /// Whether a JSON object is an OTLP request, by its first key or one near it.
 fn is_otlp(text: &str) -> bool {
-    const KEYS: [&str; 4] = ["\"resourceSpans\"", "\"resource_spans\"", "\"resourceLogs\"", "\"resource_logs\""];
+    const KEYS: [&str; 4] =
+        ["\"resourceSpans\"", "\"resource_spans\"", "\"resourceLogs\"", "\"resource_logs\""];
     let head = text.as_bytes();
     let head = &head[..head.len().min(512)];
-    head.first() == Some(&b'{') && KEYS.iter().any(|key| head.windows(key.len()).any(|window| window == key.as_bytes()))
+    head.first() == Some(&b'{')
+        && KEYS.iter().any(|key| head.windows(key.len()).any(|window| window == key.as_bytes()))
 }
 
 fn unpacked(path: &Path) -> Result<Vec<u8>, FileProblem> {
@@ -314,7 +318,11 @@ mod tests {
         ];
         let read = read_files(&files);
         assert_eq!(read.traces.len(), 1);
-        let named: Vec<String> = read.errors.iter().map(|error| error.path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+        let named: Vec<String> = read
+            .errors
+            .iter()
+            .map(|error| error.path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
         assert_eq!(named, ["broken.json", "other.json", "empty", "text.md", "cut.gz", "missing"]);
         assert!(read.errors[0].to_string().contains("broken.json: is broken JSON"), "{}", read.errors[0]);
     }

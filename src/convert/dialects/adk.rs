@@ -10,7 +10,10 @@ pub(super) fn read(draft: &mut Draft) {
     }
     // Newer versions keep the keys and leave them empty.
     let filled = |key: &'static str| {
-        draft.value(&[key]).filter(|(_, value)| !matches!(value, Value::String(text) if text == "{}")).map(|_| key)
+        draft
+            .value(&[key])
+            .filter(|(_, value)| !matches!(value, Value::String(text) if text == "{}"))
+            .map(|_| key)
     };
     let request = filled("gcp.vertex.agent.llm_request");
     let response = filled("gcp.vertex.agent.llm_response");

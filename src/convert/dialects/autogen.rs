@@ -4,7 +4,8 @@ use crate::convert::draft::{Draft, Kind};
 use crate::domain::Json;
 
 pub(super) fn read(draft: &mut Draft) {
-    let is_runtime = draft.text(&["messaging.operation"]).is_some() || draft.span.scope.name.starts_with("autogen");
+    let is_runtime =
+        draft.text(&["messaging.operation"]).is_some() || draft.span.scope.name.starts_with("autogen");
     let Some((key, value)) = draft.value(&["message"]).filter(|_| is_runtime) else { return };
     let decoded = draft.decode(key, value);
     let mut told = Vec::new();
@@ -24,9 +25,13 @@ fn gather(json: Json, depth: usize, out: &mut Vec<Json>) {
     }
     match json {
         Json::Array(items) => items.into_iter().for_each(|item| gather(item, depth + 1, out)),
-        Json::Object(map) if map.contains_key("source") && map.contains_key("type") => out.push(Json::Object(map)),
+        Json::Object(map) if map.contains_key("source") && map.contains_key("type") => {
+            out.push(Json::Object(map))
+        }
         Json::Object(mut map) => {
-            for key in ["inner_messages", "messages", "message", "response", "chat_message", "result", "task_result"] {
+            for key in
+                ["inner_messages", "messages", "message", "response", "chat_message", "result", "task_result"]
+            {
                 if let Some(inner) = map.remove(key) {
                     gather(inner, depth + 1, out);
                 }

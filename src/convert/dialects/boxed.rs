@@ -37,7 +37,11 @@ static DIALECTS: [Keys; 12] = [
         input: &["gen_ai.prompt", "input.value", "inputs"],
         output: &["gen_ai.completion", "output.value", "outputs"],
         name: &["gen_ai.tool.name", "langsmith.trace.name"],
-        session: &["langsmith.metadata.session_id", "langsmith.metadata.thread_id", "langsmith.metadata.conversation_id"],
+        session: &[
+            "langsmith.metadata.session_id",
+            "langsmith.metadata.thread_id",
+            "langsmith.metadata.conversation_id",
+        ],
     },
     Keys {
         dialect: "mlflow",
@@ -137,7 +141,10 @@ pub(super) fn knows(key: &str) -> bool {
 
 fn spoken(draft: &Draft) -> Vec<&'static Keys> {
     let attributes = &draft.span.attributes;
-    DIALECTS.iter().filter(|dialect| attributes.iter().any(|(key, _)| key.starts_with(dialect.prefix))).collect()
+    DIALECTS
+        .iter()
+        .filter(|dialect| attributes.iter().any(|(key, _)| key.starts_with(dialect.prefix)))
+        .collect()
 }
 
 pub(super) fn kinds(draft: &mut Draft) {
@@ -174,7 +181,10 @@ fn kind_word(text: &str) -> String {
 
 pub(super) fn read(draft: &mut Draft) {
     for dialect in spoken(draft) {
-        if draft.kind.is_none() && draft.value(dialect.input).is_some() && draft.value(dialect.output).is_some() {
+        if draft.kind.is_none()
+            && draft.value(dialect.input).is_some()
+            && draft.value(dialect.output).is_some()
+        {
             draft.kind = Some(Kind::Chain);
             draft.dialect(dialect.dialect);
         }
@@ -182,7 +192,11 @@ pub(super) fn read(draft: &mut Draft) {
     }
     if draft.kind == Some(Kind::Model) && draft.model.is_none() {
         draft.model = draft
-            .text(&["mlflow.llm.model", "langfuse.observation.model.name", "langsmith.metadata.ls_model_name"])
+            .text(&[
+                "mlflow.llm.model",
+                "langfuse.observation.model.name",
+                "langsmith.metadata.ls_model_name",
+            ])
             .map(|name| name.trim_matches('"').to_owned());
     }
     // A tool of LangSmith or MLflow has its error in the result's place.

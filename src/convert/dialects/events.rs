@@ -78,7 +78,9 @@ pub(in crate::convert) fn is_told(log: &LogRecord) -> bool {
 /// Whether a record tells a whole call.
 pub(in crate::convert) fn is_details(log: &LogRecord) -> bool {
     log.event_name == DETAILS
-        && ["gen_ai.input.messages", "gen_ai.output.messages"].iter().any(|key| log.attributes.get(key).is_some())
+        && ["gen_ai.input.messages", "gen_ai.output.messages"]
+            .iter()
+            .any(|key| log.attributes.get(key).is_some())
 }
 
 /// Reads events, in their order, into the draft.
@@ -169,7 +171,8 @@ fn choice(body: &Json, output: &mut Vec<Message>) {
     match body.get("message") {
         Some(Json::String(text)) => {
             let decoded = decode_str(text);
-            let told = if decoded.json.is_string() { Vec::new() } else { messages_of(&decoded, Role::Assistant) };
+            let told =
+                if decoded.json.is_string() { Vec::new() } else { messages_of(&decoded, Role::Assistant) };
             if told.is_empty() {
                 output.push(Message::text(Role::Assistant, text.clone()));
             } else {
@@ -201,10 +204,12 @@ fn listed(value: &Json, role: Role) -> Vec<Message> {
 
 /// On a tool's span Strands tells the arguments as a "tool message" and the result as a "choice".
 fn tool_event(event: &Told, draft: &mut Draft) -> bool {
-    let text = |key: &str| event.body.get(key).map(|value| match value {
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    });
+    let text = |key: &str| {
+        event.body.get(key).map(|value| match value {
+            Json::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+    };
     match event.name.as_str() {
         "gen_ai.tool.message" => {
             if draft.arguments.is_none() {
@@ -217,7 +222,8 @@ fn tool_event(event: &Told, draft: &mut Draft) -> bool {
             }
         }
         DETAILS => {
-            let messages = |key: &str| event.body.get(key).map(|value| listed(value, Role::Tool)).unwrap_or_default();
+            let messages =
+                |key: &str| event.body.get(key).map(|value| listed(value, Role::Tool)).unwrap_or_default();
             for part in messages("gen_ai.input.messages").into_iter().flat_map(|message| message.parts) {
                 if let Part::Call(call) = part
                     && draft.arguments.is_none()

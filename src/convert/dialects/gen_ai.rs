@@ -35,7 +35,8 @@ pub(super) fn read(draft: &mut Draft) {
             crate::convert::draft::documents(&decoded.json, 0, &mut draft.documents);
             draft.kind(Some(Kind::Retrieval));
         }
-        draft.query = draft.text(&["gen_ai.retrieval.query.text", "gen_ai.retrieval.query"]).map(str::to_owned);
+        draft.query =
+            draft.text(&["gen_ai.retrieval.query.text", "gen_ai.retrieval.query"]).map(str::to_owned);
     }
     if draft.text(&["langsmith.span.kind"]).is_none() && matches!(draft.kind, Some(Kind::Model) | None) {
         // One JSON value or a list of texts, as OpenLIT, Spring AI and older libraries write it.
@@ -112,10 +113,15 @@ fn read_tool(draft: &mut Draft) {
         return;
     }
     draft.tool = name.map(str::to_owned).or_else(|| {
-        let told = draft.span.name.strip_prefix("execute_tool ").or_else(|| draft.span.name.strip_prefix("tools/call "));
+        let told = draft
+            .span
+            .name
+            .strip_prefix("execute_tool ")
+            .or_else(|| draft.span.name.strip_prefix("tools/call "));
         told.map(str::to_owned)
     });
-    draft.tool_id = draft.text(&["gen_ai.tool.call.id", "gen_ai.tool.call_id", "gen_ai.tool_call.id"]).map(str::to_owned);
+    draft.tool_id =
+        draft.text(&["gen_ai.tool.call.id", "gen_ai.tool.call_id", "gen_ai.tool_call.id"]).map(str::to_owned);
     draft.arguments_from(&[
         "gen_ai.tool.call.arguments",
         "gen_ai.tool.arguments",
@@ -150,7 +156,8 @@ fn read_tool(draft: &mut Draft) {
 /// A streamed answer that was exported chunk by chunk: many messages of one text part each.
 pub(super) fn join_chunks(output: &mut Vec<Message>) {
     let is_chunk = |message: &Message| {
-        message.role == Role::Assistant && matches!(message.parts.as_slice(), [] | [Part::Text(_) | Part::Thought(_)])
+        message.role == Role::Assistant
+            && matches!(message.parts.as_slice(), [] | [Part::Text(_) | Part::Thought(_)])
     };
     if output.len() < 3 || output.iter().filter(|message| is_chunk(message)).count() + 1 < output.len() {
         return;

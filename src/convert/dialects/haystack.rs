@@ -7,8 +7,12 @@ pub(super) fn read(draft: &mut Draft) {
     let name = draft.span.name.as_str();
     let component = draft.text(&["haystack.component.type", "haystack.component.name"]).unwrap_or_default();
     let (kind, input, output): (Kind, &[&str], &[&str]) = match name {
-        "haystack.agent.step.llm" => (Kind::Model, &["haystack.agent.step.llm.input"], &["haystack.agent.step.llm.output"]),
-        "haystack.agent.step.tool" => (Kind::Tool, &["haystack.agent.step.tool.input"], &["haystack.agent.step.tool.output"]),
+        "haystack.agent.step.llm" => {
+            (Kind::Model, &["haystack.agent.step.llm.input"], &["haystack.agent.step.llm.output"])
+        }
+        "haystack.agent.step.tool" => {
+            (Kind::Tool, &["haystack.agent.step.tool.input"], &["haystack.agent.step.tool.output"])
+        }
         "haystack.agent.run" => (Kind::Agent, &["haystack.agent.input"], &["haystack.agent.output"]),
         "haystack.pipeline.run" | "haystack.async_pipeline.run" => {
             (Kind::Chain, &["haystack.pipeline.input_data"], &["haystack.pipeline.output_data"])

@@ -10,7 +10,10 @@ use crate::domain::{Json, Value};
 
 pub(super) fn kinds(draft: &mut Draft) {
     let Some(word) = draft.text(&["openinference.span.kind"]) else { return };
-    let kind = if word.eq_ignore_ascii_case("tool") && draft.span.name.starts_with("handoff") && !names_tool(draft) {
+    let kind = if word.eq_ignore_ascii_case("tool")
+        && draft.span.name.starts_with("handoff")
+        && !names_tool(draft)
+    {
         Some(Kind::Pass)
     } else {
         Kind::of(word)
@@ -67,7 +70,8 @@ pub(super) fn read(draft: &mut Draft) {
         Some(Kind::Pass) => {
             draft.pass.0 = draft.text(&["input.value"]).map(str::to_owned).or(draft.pass.0.take());
             let target = draft.span.name.strip_prefix("handoff to ");
-            draft.pass.1 = draft.text(&["output.value"]).or(target).map(str::to_owned).or(draft.pass.1.take());
+            draft.pass.1 =
+                draft.text(&["output.value"]).or(target).map(str::to_owned).or(draft.pass.1.take());
         }
         Some(Kind::Agent | Kind::Chain) => {
             // The indexed messages of an agent or chain are often only the first; the whole is in the value.
@@ -135,6 +139,7 @@ fn autogen_extras(item: &Json, told: &mut Vec<Message>) {
 
 fn read_model(draft: &mut Draft) {
     add_thought(draft);
+    add_reasoning(draft);
     if draft.input.is_empty() && draft.output.is_empty() {
         if let Some(json) = indexed::gather(&draft.span.attributes, "llm.prompts.") {
             draft.input = texts(&json, Role::User);
@@ -174,7 +179,9 @@ fn read_model(draft: &mut Draft) {
 /// AutoGen's instrumentation leaves the text beside a call to `output.value`.
 fn add_thought(draft: &mut Draft) {
     let [message] = draft.output.as_mut_slice() else { return };
-    if message.parts.is_empty() || message.parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Thought(_))) {
+    if message.parts.is_empty()
+        || message.parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Thought(_)))
+    {
         return;
     }
     let Some(Value::String(text)) = draft.span.attributes.get("output.value") else { return };
@@ -186,13 +193,35 @@ fn add_thought(draft: &mut Draft) {
     }
 }
 
+/// The OpenAI instrumentation leaves `reasoning_content` to the raw response in `output.value`.
+fn add_reasoning(draft: &mut Draft) {
+    let reasons = |message: &Message| message.parts.iter().any(|part| matches!(part, Part::Thought(_)));
+    let Some(Value::String(text)) = draft.span.attributes.get("output.value") else { return };
+    if draft.output.is_empty() || draft.output.iter().any(reasons) {
+        return;
+    }
+    if !["\"reasoning_content\":", "\"reasoning\":", "\"thinking\""].iter().any(|key| text.contains(key)) {
+        return;
+    }
+    let told = messages(&decode_str(text).json, Role::Assistant);
+    let thoughts: Vec<Part> = told
+        .into_iter()
+        .flat_map(|message| message.parts)
+        .filter(|part| matches!(part, Part::Thought(_)))
+        .collect();
+    draft.output[0].parts.splice(0..0, thoughts);
+}
+
 /// Prompts and completions of models that take plain text.
 fn texts(json: &Json, role: Role) -> Vec<Message> {
     let items = json.as_array().cloned().unwrap_or_default();
     items
         .iter()
         .filter_map(|item| {
-            let text = ["prompt", "completion"].iter().find_map(|key| item.get(*key)?.get("text")?.as_str()).or(item.as_str());
+            let text = ["prompt", "completion"]
+                .iter()
+                .find_map(|key| item.get(*key)?.get("text")?.as_str())
+                .or(item.as_str());
             text.map(|text| Message::text(role, text))
         })
         .collect()
@@ -204,7 +233,10 @@ fn read_tool(draft: &mut Draft) {
             .text(&["tool.name", "tool_call.function.name"])
             .or_else(|| {
                 let name = draft.span.name.as_str();
-                [".__call__", ".run", ".acall", ".call"].iter().find_map(|end| name.strip_suffix(end)).or(Some(name))
+                [".__call__", ".run", ".acall", ".call"]
+                    .iter()
+                    .find_map(|end| name.strip_suffix(end))
+                    .or(Some(name))
             })
             .map(str::to_owned);
     }
@@ -226,8 +258,12 @@ fn read_tool(draft: &mut Draft) {
 /// Whether `tool.parameters` describes the parameters instead of giving them.
 fn is_schema(json: &Json) -> bool {
     let Some(map) = json.as_object() else { return false };
-    let describes = map.contains_key("properties") || map.contains_key("$schema") || map.contains_key("additionalProperties");
-    describes || (!map.is_empty() && map.values().all(|value| value.get("type").is_some() || value.get("description").is_some()))
+    let describes = map.contains_key("properties")
+        || map.contains_key("$schema")
+        || map.contains_key("additionalProperties");
+    describes
+        || (!map.is_empty()
+            && map.values().all(|value| value.get("type").is_some() || value.get("description").is_some()))
 }
 
 fn read_documents(draft: &mut Draft) {

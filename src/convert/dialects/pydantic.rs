@@ -11,7 +11,14 @@ use crate::domain::Json;
 pub(super) fn knows(key: &str) -> bool {
     matches!(
         key,
-        "all_messages_events" | "all_messages" | "tool_arguments" | "tool_response" | "final_result" | "request_data" | "response_data" | "events"
+        "all_messages_events"
+            | "all_messages"
+            | "tool_arguments"
+            | "tool_response"
+            | "final_result"
+            | "request_data"
+            | "response_data"
+            | "events"
     ) || key.starts_with("pydantic_ai.")
 }
 

@@ -9,7 +9,9 @@ use crate::convert::text::{decode_str, is_masked};
 use crate::domain::Json;
 
 pub(super) fn read(draft: &mut Draft) {
-    let operation = draft.text(&["ai.operationId"]).or_else(|| draft.span.name.starts_with("ai.").then_some(draft.span.name.as_str()));
+    let operation = draft
+        .text(&["ai.operationId"])
+        .or_else(|| draft.span.name.starts_with("ai.").then_some(draft.span.name.as_str()));
     let Some(operation) = operation else { return };
     draft.dialect("vercel_ai");
     draft.kind = Some(match operation {
@@ -18,7 +20,8 @@ pub(super) fn read(draft: &mut Draft) {
         _ if operation.contains("mbed") || operation.contains("rerank") => Kind::Ignored,
         _ => Kind::Agent,
     });
-    draft.agent = draft.text(&["ai.telemetry.functionId", "resource.name"]).map(str::to_owned).or(draft.agent.take());
+    draft.agent =
+        draft.text(&["ai.telemetry.functionId", "resource.name"]).map(str::to_owned).or(draft.agent.take());
     draft.model = draft.text(&["ai.response.model", "ai.model.id"]).map(str::to_owned).or(draft.model.take());
     draft.session = draft
         .text(&[
@@ -54,7 +57,9 @@ fn output(draft: &mut Draft) -> Vec<Message> {
     if let Some(text) = draft.text(&["ai.response.reasoning", "ai.result.reasoning"]) {
         parts.push(Part::Thought(text.to_owned()));
     }
-    if let Some(text) = draft.text(&["ai.response.text", "ai.result.text", "ai.response.object", "ai.result.object"]) {
+    if let Some(text) =
+        draft.text(&["ai.response.text", "ai.result.text", "ai.response.object", "ai.result.object"])
+    {
         parts.push(Part::Text(text.to_owned()));
     }
     if let Some(text) = draft.text(&["ai.response.toolCalls", "ai.result.toolCalls"])
@@ -71,7 +76,9 @@ fn output(draft: &mut Draft) -> Vec<Message> {
             items.pop();
         }
         map.insert("tool_calls".to_owned(), calls);
-        parts.extend(messages(&Json::Object(map), Role::Assistant).into_iter().flat_map(|message| message.parts));
+        parts.extend(
+            messages(&Json::Object(map), Role::Assistant).into_iter().flat_map(|message| message.parts),
+        );
     }
     if parts.is_empty() { Vec::new() } else { vec![Message::new(Role::Assistant, parts)] }
 }
