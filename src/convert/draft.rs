@@ -310,6 +310,8 @@ pub(super) fn documents(json: &Json, depth: usize, out: &mut Vec<String>) {
                 _ => {}
             }
         }
+        // The print of a Python object says nothing of its content.
+        Json::String(text) if text.starts_with('<') && text.ends_with('>') => {}
         Json::String(text) if depth > 0 && !text.is_empty() => match super::parse::parse(text) {
             Some(parsed) if parsed.json.is_object() => documents(&parsed.json, depth + 1, out),
             _ => out.push(text.clone()),

@@ -82,7 +82,8 @@ fn boxed(value: &Value, role: Role, names: &[&str]) -> Vec<Message> {
         return vec![Message::text(role, text.clone())];
     }
     let told = messages(&decoded.json, role);
-    if told.iter().any(|message| message.role == role && !message.parts.is_empty()) {
+    let speaks = |message: &Message| message.role == role && !message.parts.is_empty();
+    if told.iter().any(|message| speaks(message) || message.role == Role::Tool) {
         return told;
     }
     named(&decoded.json, names, 0).map(|text| vec![Message::text(role, text)]).unwrap_or_default()

@@ -276,7 +276,12 @@ mod tests {
     fn dspy_fields_become_thoughts_calls_and_results() {
         let reply = "[[ ## next_thought ## ]]\nI look.\n\n[[ ## next_tool_name ## ]]\nlook\n\n[[ ## next_tool_args ## ]]\n{\"q\": 1}\n\n[[ ## completed ## ]]";
         let told = rewrite(vec![Message::text(Role::Assistant, reply)]);
-        let call = Part::Call(Call { id: None, name: "look".into(), arguments: Some(json!({"q": 1})) });
+        let call = Part::Call(Call {
+            id: None,
+            also: Vec::new(),
+            name: "look".into(),
+            arguments: Some(json!({"q": 1})),
+        });
         assert_eq!(told, [Message::new(Role::Assistant, vec![Part::Text("I look.".into()), call.clone()])]);
         let prompt = "[[ ## question ## ]]\nHow long?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\nI look.\n\n[[ ## tool_name_0 ## ]]\nlook\n\n[[ ## tool_args_0 ## ]]\n{\"q\": 1}\n\n[[ ## observation_0 ## ]]\n42\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`.";
         let told = rewrite(vec![Message::text(Role::User, prompt)]);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::pseudo::{is_final, is_interpreter};
 use super::talk::{Call, Invocation, Message, Outcome, Talk};
 use super::text::tells_error;
-use super::thread::{Atom, Thread, What, bare, same_text};
+use super::thread::{Atom, Thread, What, same_text, same_tool, squeeze};
 use super::tree::Tree;
 use super::weave::Woven;
 use crate::domain::{Json, Span, Step, StepKind, Story, Time, Trace};
@@ -403,14 +403,13 @@ impl Pending {
             (Some(place), _, _) => Some(place),
             (None, Some(_), tool) => {
                 let fits = |a: &&usize| {
-                    call(a)
-                        .is_some_and(|call| tool.as_ref().is_none_or(|tool| bare(&call.name) == bare(tool)))
+                    call(a).is_some_and(|call| tool.as_ref().is_none_or(|tool| same_tool(&call.name, tool)))
                 };
                 let nameless = |a: &&usize| call(a).is_some_and(|call| call.is_nameless());
                 self.open.iter().filter(fits).find(nameless).or_else(|| self.open.iter().find(fits)).copied()
             }
             (None, None, Some(tool)) => {
-                self.open.iter().copied().find(|a| call(a).is_some_and(|call| bare(&call.name) == bare(tool)))
+                self.open.iter().copied().find(|a| call(a).is_some_and(|call| same_tool(&call.name, tool)))
             }
             (None, None, None) => self.open.first().copied(),
         };
@@ -444,7 +443,7 @@ fn result_in(thread: &Thread, a: usize, call: &Call) -> bool {
                 _ if outcome
                     .tool
                     .as_deref()
-                    .is_none_or(|tool| bare(tool) == bare(&call.name) || is_interpreter(tool)) =>
+                    .is_none_or(|tool| same_tool(tool, &call.name) || is_interpreter(tool)) =>
                 {
                     if unnamed == 0 {
                         return true;
@@ -453,7 +452,7 @@ fn result_in(thread: &Thread, a: usize, call: &Call) -> bool {
                 }
                 _ => {}
             },
-            What::Call(other) if call.id.is_none() && bare(&other.name) == bare(&call.name) => unnamed += 1,
+            What::Call(other) if call.id.is_none() && same_tool(&other.name, &call.name) => unnamed += 1,
             _ => {}
         }
     }
@@ -497,10 +496,6 @@ fn best_text(outcome: &Outcome, run: Option<&super::talk::ToolRun>) -> String {
         return if result.is_empty() { run.error.clone().unwrap_or_default() } else { result.to_owned() };
     }
     shown.to_owned()
-}
-
-fn squeeze(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// Whether `text` holds `piece`, up to white space at the ends.
@@ -575,7 +570,7 @@ fn known_agents(talk: &Talk) -> Vec<String> {
 }
 
 /// A prompt that was built around the user's words is cut down to them, where some span tells them alone.
-fn narrow_requests(steps: &mut [Draft], talk: &Talk, anchors: &[String]) {
+fn narrow_requests(steps: &mut Vec<Draft>, talk: &Talk, anchors: &[String]) {
     let queries = talk
         .retrievals
         .iter()
@@ -592,6 +587,21 @@ fn narrow_requests(steps: &mut [Draft], talk: &Talk, anchors: &[String]) {
             draft.step.text = Some(piece.trim().to_owned());
         }
     }
+    // Prompts of one turn that were built around the same words are one request.
+    let mut last: Option<String> = None;
+    steps.retain(|draft| match draft.step.kind {
+        StepKind::Request => {
+            let text = draft.step.text.clone().unwrap_or_default();
+            let again = last.as_deref().is_some_and(|said| same_text(said, &text));
+            last = Some(text);
+            !again
+        }
+        StepKind::Observation => true,
+        _ => {
+            last = None;
+            true
+        }
+    });
 }
 
 /// A story that no message opens is opened by what the outermost span was given.

@@ -17,6 +17,8 @@ pub(super) struct Atom {
     pub(super) agent: Option<String>,
     /// Whether the text stood beside a tool call.
     pub(super) beside: bool,
+    /// Whether a model said it, rather than being told.
+    pub(super) reply: bool,
     /// Whether another thread tells it.
     pub(super) shared: bool,
     /// The tool run that it belongs to, by its position among the runs.
@@ -78,6 +80,7 @@ fn atom(what: What, teller: &Teller, beside: bool, is_output: bool) -> Atom {
         told: teller.start,
         agent: if is_output { teller.agent.clone() } else { None },
         beside,
+        reply: is_output,
         shared: false,
         run: None,
     }
@@ -241,20 +244,20 @@ pub(super) fn same(a: &What, b: &What) -> bool {
 
 fn same_call(a: &Call, b: &Call) -> bool {
     if let (Some(_), Some(id)) = (&a.id, &b.id) {
-        return a.is(id) && bare(&a.name) == bare(&b.name);
+        return a.is(id) && same_tool(&a.name, &b.name);
     }
     let fits = match (&a.arguments, &b.arguments) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
-    fits && bare(&a.name) == bare(&b.name)
+    fits && same_tool(&a.name, &b.name)
 }
 
 /// Whether two calls are the same but for their ids: some libraries make up new ids when they repeat the history.
 fn same_work(a: &What, b: &What) -> bool {
     match (a, b) {
         (What::Call(a), What::Call(b)) => {
-            bare(&a.name) == bare(&b.name) && a.arguments.is_some() && a.arguments == b.arguments
+            same_tool(&a.name, &b.name) && a.arguments.is_some() && a.arguments == b.arguments
         }
         (What::Result(a), What::Result(b)) => !a.text.is_empty() && same_text(&a.text, &b.text),
         _ => false,
@@ -278,6 +281,16 @@ pub(super) fn same_text(a: &str, b: &str) -> bool {
             _ => {}
         }
     }
+}
+
+/// Names compare by their letters and digits: `Delegate work` and `delegate_work` are one tool.
+pub(super) fn squeeze(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether two names mean one tool.
+pub(super) fn same_tool(a: &str, b: &str) -> bool {
+    bare(a) == bare(b) || squeeze(bare(a)) == squeeze(bare(b))
 }
 
 /// A tool's name without the server or plugin before it.

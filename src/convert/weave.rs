@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::talk::{Call, Invocation, ModelCall, Part, Role, Talk, ToolRun};
-use super::thread::{Atom, Teller, Thread, What, atoms, bare, same_text};
+use super::thread::{Atom, Teller, Thread, What, atoms, bare, same_text, squeeze};
 use super::tree::Tree;
 use crate::domain::{Json, Span, Time};
 
@@ -73,11 +73,11 @@ fn spoken_invocations(
         }
     }
     let speaks = |invocation: &Invocation| {
+        let all = || invocation.input.iter().chain(&invocation.output);
         let acts = |message: &super::talk::Message| {
-            message.role != Role::System
-                && message.parts.iter().any(|part| matches!(part, Part::Call(_) | Part::Result(_)))
+            message.parts.iter().any(|part| matches!(part, Part::Call(_) | Part::Result(_)))
         };
-        invocation.input.iter().chain(&invocation.output).any(acts)
+        all().any(acts) && all().any(|message| message.role == Role::Assistant && !message.parts.is_empty())
     };
     let order: Vec<usize> = (0..all.len()).rev().collect();
     let mut told = Vec::new();
@@ -303,19 +303,19 @@ fn match_runs(threads: &mut [Thread], runs: &mut [ToolRun]) {
                 for id in call.id.iter().chain(&call.also) {
                     by_id.entry(id.clone()).or_insert((t, a));
                 }
-                by_name.entry(bare(&call.name).to_owned()).or_default().push((t, a));
+                by_name.entry(squeeze(bare(&call.name))).or_default().push((t, a));
             }
         }
     }
     for (index, run) in runs.iter_mut().enumerate() {
         let found = run.id.as_ref().and_then(|id| by_id.get(id)).copied().or_else(|| {
-            let name = run.name.as_deref().map(bare)?;
+            let name = run.name.as_deref().map(|name| squeeze(bare(name)))?;
             let open = |place: &&(usize, usize)| {
                 let atom = &threads[place.0].atoms[place.1];
                 let What::Call(call) = &atom.what else { return false };
                 atom.run.is_none() && (run.id.is_none() || call.id.is_none() || run.id == call.id)
             };
-            let candidates = by_name.get(name)?;
+            let candidates = by_name.get(&name)?;
             let equal = candidates
                 .iter()
                 .filter(open)
@@ -377,14 +377,25 @@ fn place_runs(threads: &mut Vec<Thread>, runs: &[ToolRun], inside: &[Option<usiz
     for (place, group, _) in groups {
         let Some(first) = group.first().map(|index| &runs[*index]) else { continue };
         let thread = &mut threads[place];
-        let at = thread
-            .atoms
-            .iter()
-            .position(|atom| !atom.shared && atom.told >= first.start)
-            .unwrap_or(thread.atoms.len());
+        let at = place_at(thread, first.start);
         let calls: Vec<Atom> = group.iter().map(|index| run_atom(*index, &runs[*index])).collect();
         thread.atoms.splice(at..at, calls);
     }
+}
+
+/// Where something belongs that happened at a time: before the next reply of a model, behind the request that it serves.
+fn place_at(thread: &Thread, time: Time) -> usize {
+    let next = thread.atoms.iter().position(|atom| !atom.shared && atom.reply && atom.told >= time);
+    let mut at = next.unwrap_or(thread.atoms.len());
+    while at > 0 {
+        let before = &thread.atoms[at - 1];
+        let is_later_result = matches!(before.what, What::Result(_)) && !before.reply && before.told >= time;
+        if !is_later_result {
+            break;
+        }
+        at -= 1;
+    }
+    at
 }
 
 /// Whether a run tells more than that it took place.
@@ -407,6 +418,7 @@ fn run_atom(index: usize, run: &ToolRun) -> Atom {
         agent: None,
         beside: true,
         shared: false,
+        reply: false,
         run: Some(index),
     }
 }
@@ -446,11 +458,7 @@ fn place_documents(threads: &mut Vec<Thread>, talk: &mut Talk, runs: &[ToolRun],
         }
         let place = home(threads, around, retrieval.start);
         let thread = &mut threads[place];
-        let at = thread
-            .atoms
-            .iter()
-            .position(|atom| !atom.shared && atom.told >= retrieval.start)
-            .unwrap_or(thread.atoms.len());
+        let at = place_at(thread, retrieval.start);
         let atoms: Vec<Atom> = fresh
             .into_iter()
             .map(|document| Atom {
@@ -461,6 +469,7 @@ fn place_documents(threads: &mut Vec<Thread>, talk: &mut Talk, runs: &[ToolRun],
                 agent: None,
                 beside: false,
                 shared: false,
+                reply: false,
                 run: None,
             })
             .collect();

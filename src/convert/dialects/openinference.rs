@@ -5,7 +5,7 @@ use crate::convert::draft::{Draft, Kind};
 use crate::convert::indexed;
 use crate::convert::message::{messages, messages_of};
 use crate::convert::talk::{Call, Message, Part, Role};
-use crate::convert::text::{decode_str, plain};
+use crate::convert::text::{decode_str, pick_str, plain};
 use crate::domain::{Json, Value};
 
 pub(super) fn kinds(draft: &mut Draft) {
@@ -35,6 +35,18 @@ pub(super) fn kinds(draft: &mut Draft) {
     }
     if draft.session.is_none() {
         draft.session = draft.text(&["session.id"]).map(str::to_owned);
+    }
+    // LangChain's instrumentation copies the run's metadata.
+    let metadata =
+        draft.text(&["metadata"]).filter(|text| text.contains("\"lc_agent_name\"") || text.contains("_id\""));
+    if let Some(Json::Object(map)) = metadata.map(|text| decode_str(text).json) {
+        if draft.agent.is_none() {
+            draft.agent = pick_str(&map, &["lc_agent_name"]).map(str::to_owned);
+        }
+        if draft.session.is_none() {
+            draft.session =
+                pick_str(&map, &["session_id", "thread_id", "conversation_id"]).map(str::to_owned);
+        }
     }
 }
 
@@ -80,6 +92,9 @@ pub(super) fn read(draft: &mut Draft) {
             if draft.input.is_empty() {
                 draft.input = told;
             }
+            if draft.input.is_empty() {
+                draft.input = crew_task(draft);
+            }
         }
         Some(Kind::Ignored) => {}
         None => {
@@ -91,6 +106,19 @@ pub(super) fn read(draft: &mut Draft) {
             }
         }
     }
+}
+
+/// CrewAI names what was asked only in its tasks, those of the crew or the one that an agent reports on.
+fn crew_task(draft: &Draft) -> Vec<Message> {
+    let report = draft.text(&["output.value"]).filter(|text| text.contains("\"expected_output\""));
+    let Some(text) = draft.text(&["crew_tasks"]).or(report) else { return Vec::new() };
+    let json = decode_str(text).json;
+    let task = match &json {
+        Json::Array(tasks) => tasks.first(),
+        other => Some(other),
+    };
+    let description = task.and_then(|task| task.get("description")).and_then(Json::as_str);
+    description.map(|text| vec![Message::text(Role::User, text)]).unwrap_or_default()
 }
 
 fn indexed_messages(draft: &Draft, prefix: &str, role: Role) -> Vec<Message> {
