@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use assayd::domain::{ByteSize, Period, Span, Value};
-use assayd::receive::{self, Config, Delivery, Door};
+use assayd::receive::{self, Acknowledge, Config, Delivery, Door};
 use assayd::ticket::Outcome;
 use bytes::{Buf, BufMut, Bytes};
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsServiceClient;
@@ -488,6 +488,18 @@ async fn a_closed_door_refuses_and_receivers_end_after_what_is_in_flight() {
     drop(house.door);
     assert!(house.deliveries.recv().await.is_some());
     assert!(house.deliveries.recv().await.is_none(), "no receiver holds the door open");
+}
+
+#[tokio::test]
+async fn what_must_be_stored_and_cannot_is_not_acknowledged() {
+    let mut house = House::with(Config { acknowledge: Acknowledge::Stored, ..Config::default() }).await;
+    let status = house.traces_client().await.export(request(vec![span(1)])).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.get_details_retry_info().is_some());
+    let response = house.post_json(json_request().to_string()).await;
+    assert_eq!(response.status(), 503);
+    assert!(response.headers().contains_key("retry-after"));
+    assert!(house.nothing_came());
 }
 
 #[tokio::test]

@@ -54,7 +54,17 @@ const AGENT: Label = open(
 const RECEIVER: Label = closed("receiver", &["grpc", "http", "kafka", "files"]);
 const REFUSAL: Label = closed(
     "reason",
-    &["full", "closing", "too_large", "malformed", "content_type", "encoding", "timeout", "unauthorized"],
+    &[
+        "full",
+        "not_stored",
+        "closing",
+        "too_large",
+        "malformed",
+        "content_type",
+        "encoding",
+        "timeout",
+        "unauthorized",
+    ],
 );
 const SINK: Label = closed("sink", &["stdout", "jsonl", "kafka", "otlp", "webhook"]);
 const QUESTION: Label =
@@ -173,7 +183,7 @@ pub const RECEIVE_REFUSED: Metric = counter(
     "assayd_receive_refused_total",
     "requests",
     &[RECEIVER, REFUSAL],
-    "Requests that were refused as a whole; full and closing ask the sender to come back.",
+    "Requests that were refused as a whole; full, not_stored and closing ask the sender to come back.",
 );
 /// Spans and records refused out of admitted requests.
 pub const RECEIVE_REJECTED: Metric = counter(

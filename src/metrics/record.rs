@@ -106,8 +106,8 @@ pub fn receive_bytes(receiver: &'static str, bytes: usize) {
     all::RECEIVE_BYTES.add(bytes as u64, [receiver.into()]);
 }
 
-/// A request was refused as a whole: `reason` is `full`, `closing`, `too_large`, `malformed`, `content_type`, `encoding`,
-/// `timeout` or `unauthorized`.
+/// A request was refused as a whole: `reason` is `full`, `not_stored`, `closing`, `too_large`, `malformed`, `content_type`,
+/// `encoding`, `timeout` or `unauthorized`.
 pub fn receive_refused(receiver: &'static str, reason: &'static str) {
     all::RECEIVE_REFUSED.add(1, [receiver.into(), reason.into()]);
 }

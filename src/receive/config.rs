@@ -93,9 +93,6 @@ impl Config {
         if self.max_message.0 > u64::from(u32::MAX) {
             problems.push(format!("receive.max_message ({}) must be below 4GiB", self.max_message));
         }
-        if self.acknowledge == Acknowledge::Stored {
-            problems.push("receive.acknowledge: stored is not part of this version; use admitted".to_owned());
-        }
         if let (Some(grpc), Some(http)) = (&self.grpc, &self.http)
             && grpc.listen == http.listen
             && grpc.listen.port() != 0

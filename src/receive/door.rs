@@ -6,67 +6,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{LogRecord, Span};
 use crate::error::Fault;
-use crate::otlp::{Encoding, Signal};
 use crate::ticket::{Outcome, Promise, Ticket};
 
-use super::Config;
+use super::delivery::{Arrival, Delivery, Raw, Stakes};
+use super::{Acknowledge, Config};
 
 /// Deliveries between the door and the assembler: enough to keep both busy; the budget is what bounds memory.
 const QUEUE: usize = 64;
-
-/// Spans and log records of one request or message on their way in, and the promise to their source.
-#[derive(Debug)]
-pub struct Arrival {
-    /// The spans.
-    pub spans: Vec<Span>,
-    /// The log records that belong to a trace.
-    pub logs: Vec<LogRecord>,
-    /// What the source was promised.
-    pub promise: Promise,
-    /// The request as it came, for whoever must be able to read it again after a restart.
-    pub raw: Option<Raw>,
-}
-
-/// A request as it came, decompressed.
-#[derive(Debug, Clone)]
-pub struct Raw {
-    /// What it carries.
-    pub signal: Signal,
-    /// How it is written.
-    pub encoding: Encoding,
-    /// Its bytes.
-    pub body: Bytes,
-}
-
-/// An admitted arrival, for the assembler.
-#[derive(Debug)]
-pub struct Delivery {
-    spans: Vec<Span>,
-    logs: Vec<LogRecord>,
-    stakes: Stakes,
-}
-
-/// What a delivery has to give to the traces that it touches: a ticket of its promise and its share of the memory.
-#[derive(Debug)]
-pub struct Stakes {
-    promise: Promise,
-    held: Held,
-}
-
-/// One trace's stake in a delivery. Dropped without [`settle`](Self::settle) it means [`Outcome::Retry`]; its memory is free then
-/// in any case.
-#[derive(Debug)]
-#[must_use = "a stake that is dropped means Retry"]
-pub struct Stake {
-    ticket: Ticket,
-    _held: Held,
-}
 
 /// Bytes of the memory budget, free again when dropped.
 #[derive(Debug, Default)]
@@ -78,6 +29,9 @@ pub enum Refusal {
     /// The memory budget is spent; come back.
     #[error("the memory budget for spans is spent; retry later")]
     Full,
+    /// They could not be written to disk; come back.
+    #[error("the spans could not be stored; retry later")]
+    NotStored,
     /// The daemon is stopping.
     #[error("assayd is shutting down; retry elsewhere or later")]
     Closing,
@@ -93,14 +47,28 @@ pub enum Refusal {
     },
 }
 
+/// Makes a request durable before its sender hears that it is safe. The promise that it gives back reports when the request is
+/// done and may be forgotten.
+pub trait Store: Fn(Raw) -> BoxFuture<'static, Result<Promise, Refusal>> + Send + Sync {}
+
+impl<F: Fn(Raw) -> BoxFuture<'static, Result<Promise, Refusal>> + Send + Sync> Store for F {}
+
 /// The way in. Clones are the same door.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Door {
     budget: Arc<Semaphore>,
     limit: usize,
     wait: Duration,
     queue: mpsc::Sender<Delivery>,
+    store: Option<Arc<dyn Store>>,
+    must_store: bool,
     closing: CancellationToken,
+}
+
+/// A place inside: memory, and a slot in the queue.
+struct Room<'door> {
+    held: Held,
+    slot: mpsc::Permit<'door, Delivery>,
 }
 
 /// Opens a door; what it admits comes out of the receiver, which ends when all clones of the door are gone.
@@ -112,46 +80,63 @@ pub fn open(config: &Config) -> (Door, mpsc::Receiver<Delivery>) {
         limit,
         wait: config.wait.0,
         queue,
+        store: None,
+        must_store: config.acknowledge == Acknowledge::Stored,
         closing: CancellationToken::new(),
     };
     (door, deliveries)
 }
 
 impl Door {
+    /// The same door, but requests that come with their bytes are stored before they are admitted. With `acknowledge: stored` a
+    /// door without a store refuses them.
+    pub fn storing(self, store: impl Store + 'static) -> Self {
+        Self { store: Some(Arc::new(store)), ..self }
+    }
+
     /// Admits spans for which `held` is held so far, or says within `receive.wait` why not. A refused promise is a retry.
     pub async fn admit(&self, arrival: Arrival, held: Held) -> Result<(), Refusal> {
-        match tokio::time::timeout(self.wait, self.admit_waiting(arrival, held)).await {
-            Ok(result) => result,
-            Err(_) => Err(Refusal::Full),
-        }
+        // Whatever happens to this future, the source must not hear "done" before the spans are inside.
+        let ticket = arrival.promise.ticket();
+        let room = tokio::time::timeout(self.wait, self.room(&arrival, held)).await;
+        self.enter(arrival, room.unwrap_or(Err(Refusal::Full))?, ticket).await
     }
 
     /// Admits spans when there is room, however long that takes: for sources that can be paused.
-    pub async fn admit_waiting(&self, arrival: Arrival, mut held: Held) -> Result<(), Refusal> {
-        let Arrival { spans, logs, promise, raw } = arrival;
-        // Kept even when the future is dropped half-way: the source must hear "retry", not "done".
-        let ticket = promise.ticket();
-        // `acknowledge: stored` will have its place here: the request goes to disk before it is let in.
-        drop(raw);
-        let bytes = weight(&spans, &logs);
+    pub async fn admit_waiting(&self, arrival: Arrival, held: Held) -> Result<(), Refusal> {
+        let ticket = arrival.promise.ticket();
+        let room = self.room(&arrival, held).await?;
+        self.enter(arrival, room, ticket).await
+    }
+
+    async fn room(&self, arrival: &Arrival, mut held: Held) -> Result<Room<'_>, Refusal> {
+        let bytes = arrival.weight();
         if bytes > self.limit {
             return Err(Refusal::TooLarge { bytes, limit: self.limit });
         }
-        let enter = async {
+        let room = async {
             self.resize(&mut held, bytes).await;
-            let delivery = Delivery { spans, logs, stakes: Stakes { promise, held } };
-            self.queue.send(delivery).await.map_err(|_| Refusal::Closing)
+            let slot = self.queue.reserve().await.map_err(|_| Refusal::Closing)?;
+            Ok(Room { held, slot })
         };
         tokio::select! {
             biased;
             () = self.closing.cancelled() => Err(Refusal::Closing),
-            result = enter => {
-                if result.is_ok() {
-                    ticket.settle(Outcome::Done);
-                }
-                result
-            }
+            room = room => room,
         }
+    }
+
+    /// Stores and hands over. The room is taken first: what is stored is always let in, and never refused afterwards.
+    async fn enter(&self, arrival: Arrival, room: Room<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        let Arrival { spans, logs, promise, raw } = arrival;
+        let promise = match (&self.store, raw) {
+            (Some(store), Some(raw)) => store(raw).await?,
+            (None, Some(_)) if self.must_store => return Err(Refusal::NotStored),
+            _ => promise,
+        };
+        room.slot.send(Delivery { spans, logs, stakes: Stakes { promise, held: room.held } });
+        ticket.settle(Outcome::Done);
+        Ok(())
     }
 
     /// From now on nothing is admitted.
@@ -186,24 +171,13 @@ impl Door {
     }
 }
 
-impl Delivery {
-    /// Its spans, its log records, and what it has to give to their traces.
-    pub fn into_parts(self) -> (Vec<Span>, Vec<LogRecord>, Stakes) {
-        (self.spans, self.logs, self.stakes)
-    }
-}
-
-impl Stakes {
-    /// A trace's stake, with so many bytes of the memory. What nobody took is free when this is dropped.
-    pub fn cut(&mut self, bytes: usize) -> Stake {
-        Stake { ticket: self.promise.ticket(), _held: self.held.split(bytes) }
-    }
-}
-
-impl Stake {
-    /// Says what became of the trace's share of the delivery, and frees its memory.
-    pub fn settle(self, outcome: Outcome) {
-        self.ticket.settle(outcome);
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door")
+            .field("limit", &self.limit)
+            .field("held", &self.held_bytes())
+            .field("stores", &self.store.is_some())
+            .finish_non_exhaustive()
     }
 }
 
@@ -214,7 +188,7 @@ impl Held {
     }
 
     /// So many of them, or all if there are fewer.
-    fn split(&mut self, bytes: usize) -> Held {
+    pub(super) fn split(&mut self, bytes: usize) -> Held {
         let bytes = bytes.min(self.bytes());
         Held(self.0.as_mut().and_then(|permit| permit.split(bytes)))
     }
@@ -231,17 +205,10 @@ impl Refusal {
     /// Whether to send the same again.
     pub fn fault(&self) -> Fault {
         match self {
-            Refusal::Full | Refusal::Closing => Fault::Transient,
+            Refusal::Full | Refusal::NotStored | Refusal::Closing => Fault::Transient,
             Refusal::TooLarge { .. } => Fault::Poison,
         }
     }
-}
-
-/// Bytes that spans and log records hold in memory, roughly.
-fn weight(spans: &[Span], logs: &[LogRecord]) -> usize {
-    let spans: usize = spans.iter().map(Span::weight).sum();
-    let logs: usize = logs.iter().map(LogRecord::weight).sum();
-    spans + logs
 }
 
 #[cfg(test)]
@@ -249,7 +216,10 @@ mod tests {
     use std::sync::mpsc as reports;
 
     use super::*;
-    use crate::domain::{Attributes, ByteSize, Period, SpanId, SpanKind, Status, Time, TraceId, Value};
+    use crate::domain::{
+        Attributes, ByteSize, LogRecord, Period, Span, SpanId, SpanKind, Status, Time, TraceId, Value,
+    };
+    use crate::otlp::{Encoding, Signal};
 
     fn config(max_bytes: u64) -> Config {
         Config { max_bytes: ByteSize(max_bytes), wait: Period::millis(10), ..Config::default() }
@@ -346,6 +316,61 @@ mod tests {
         assert_eq!(door.admit(late, Held::default()).await, Err(Refusal::Closing));
         assert_eq!(reports.try_recv(), Ok(Outcome::Retry));
         assert_eq!(door.held_bytes(), 0);
+    }
+
+    fn request() -> (Arrival, Raw) {
+        let body = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"traceId":"{}"}}]}}]}}]}}"#,
+            "01".repeat(16)
+        );
+        let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
+        (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
+    }
+
+    #[tokio::test]
+    async fn a_stored_request_is_kept_until_its_traces_are_done_and_can_be_read_again() {
+        let (report, reports) = reports::channel();
+        let (door, mut deliveries) = open(&config(1 << 20));
+        let door = door.storing(move |raw: Raw| -> BoxFuture<'static, Result<Promise, Refusal>> {
+            let report = report.clone();
+            Box::pin(async move {
+                let promise =
+                    Promise::new(move |outcome| report.send((raw.kind(), raw.body, outcome)).unwrap());
+                Ok(promise)
+            })
+        });
+        let (arrival, sent) = request();
+        door.admit(arrival, Held::default()).await.unwrap();
+        let (_, logs, mut stakes) = deliveries.recv().await.unwrap().into_parts();
+        let stake = stakes.cut(0);
+        drop(stakes);
+        assert!(reports.try_recv().is_err());
+        stake.settle(Outcome::Done);
+        let (kind, body, outcome) = reports.try_recv().unwrap();
+        assert_eq!((kind, &body, outcome), (sent.kind(), &sent.body, Outcome::Done));
+        let again = Arrival::read(&Raw::new(kind, body).unwrap(), Promise::unheard()).unwrap();
+        assert_eq!(again.logs, logs);
+    }
+
+    #[tokio::test]
+    async fn a_door_that_must_store_and_cannot_refuses() {
+        let config = Config { acknowledge: Acknowledge::Stored, ..config(1 << 20) };
+        let (door, _deliveries) = open(&config);
+        assert_eq!(door.admit(request().0, Held::default()).await, Err(Refusal::NotStored));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_stored_is_refused_and_holds_nothing() {
+        let (door, mut deliveries) = open(&config(1 << 20));
+        let store = |_: Raw| -> BoxFuture<'static, Result<Promise, Refusal>> {
+            Box::pin(async { Err(Refusal::NotStored) })
+        };
+        let door = door.storing(store);
+        assert_eq!(door.admit(request().0, Held::default()).await, Err(Refusal::NotStored));
+        assert_eq!(door.held_bytes(), 0);
+        assert!(deliveries.try_recv().is_err());
+        door.admit(arrival(1).0, Held::default()).await.unwrap();
+        assert!(deliveries.try_recv().is_ok(), "without its bytes it is not for the store");
     }
 
     #[tokio::test]

@@ -132,7 +132,7 @@ impl Receiver {
     fn refuse(&self, encoding: Encoding, refused: &Refused) -> Response {
         let status = match refused {
             Refused::Door(Refusal::Full) => StatusCode::TOO_MANY_REQUESTS,
-            Refused::Door(Refusal::Closing) => StatusCode::SERVICE_UNAVAILABLE,
+            Refused::Door(Refusal::NotStored | Refusal::Closing) => StatusCode::SERVICE_UNAVAILABLE,
             Refused::Door(Refusal::TooLarge { .. }) | Refused::Oversized { .. } => {
                 StatusCode::PAYLOAD_TOO_LARGE
             }

@@ -12,7 +12,8 @@ use crate::otlp::{self, DecodeError, Decoded, Encoding, Signal};
 use crate::ticket::Promise;
 
 use super::body::{self, Compression};
-use super::door::{Arrival, Door, Held, Raw, Refusal};
+use super::delivery::{Arrival, Raw};
+use super::door::{Door, Held, Refusal};
 
 /// What may be read without leaving the async thread: well under a millisecond of work.
 const INLINE_BYTES: usize = 128 * 1024;
@@ -78,6 +79,7 @@ impl Refused {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Refused::Door(Refusal::Full) => "full",
+            Refused::Door(Refusal::NotStored) => "not_stored",
             Refused::Door(Refusal::Closing) => "closing",
             Refused::Door(Refusal::TooLarge { .. }) | Refused::Oversized { .. } => "too_large",
             Refused::Malformed(_) | Refused::Garbled { .. } | Refused::Broken(_) => "malformed",
@@ -198,7 +200,8 @@ pub fn is_own(resource: &Resource, scope: &Scope) -> bool {
     resource.service() == Some(OWN_NAME) || scope.name.starts_with(OWN_NAME)
 }
 
-fn drop_own(decoded: &mut Decoded) -> u64 {
+/// Leaves assayd's own telemetry out, and says how much that was.
+pub(super) fn drop_own(decoded: &mut Decoded) -> u64 {
     let before = decoded.spans.len() + decoded.logs.len();
     decoded.spans.retain(|span: &Span| !is_own(&span.resource, &span.scope));
     decoded.logs.retain(|record: &LogRecord| !is_own(&record.resource, &record.scope));

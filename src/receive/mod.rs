@@ -5,6 +5,7 @@
 
 mod body;
 mod config;
+mod delivery;
 mod door;
 pub mod files;
 mod grpc;
@@ -14,7 +15,8 @@ mod listen;
 mod reply;
 
 pub use config::{Acknowledge, Config, Grpc, Http};
-pub use door::{Arrival, Delivery, Door, Held, Raw, Refusal, Stake, Stakes, open};
+pub use delivery::{Arrival, Delivery, Raw, Stake, Stakes};
+pub use door::{Door, Held, Refusal, Store, open};
 pub use grpc::serve as serve_grpc;
 pub use http::serve as serve_http;
 pub use intake::is_own;

@@ -54,7 +54,7 @@ pub(super) fn accepted(signal: Signal, encoding: Encoding, accepted: &Accepted) 
 /// When to come back, for refusals after which coming back helps.
 pub(super) fn retry_after(refused: &Refused, delay: Duration) -> Option<Duration> {
     match refused {
-        Refused::Door(Refusal::Full | Refusal::Closing) => Some(delay),
+        Refused::Door(Refusal::Full | Refusal::NotStored | Refusal::Closing) => Some(delay),
         _ => None,
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn refused(encoding: Encoding, refused: &Refused, delay: Duration) ->
 
 fn code(refused: &Refused) -> Code {
     match refused {
-        Refused::Door(Refusal::Full | Refusal::Closing) => Code::Unavailable,
+        Refused::Door(Refusal::Full | Refusal::NotStored | Refusal::Closing) => Code::Unavailable,
         Refused::Door(Refusal::TooLarge { .. }) | Refused::Oversized { .. } => Code::ResourceExhausted,
         Refused::Slow { .. } => Code::DeadlineExceeded,
         Refused::Malformed(_)

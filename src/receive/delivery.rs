@@ -1,0 +1,119 @@
+//! What comes to the door, and what leaves it for the assembler.
+
+use bytes::Bytes;
+
+use crate::domain::{LogRecord, Span};
+use crate::otlp::{self, DecodeError, Encoding, Signal};
+use crate::ticket::{Outcome, Promise, Ticket};
+
+use super::door::Held;
+use super::intake::drop_own;
+
+/// Spans and log records of one request or message on their way in, and the promise to their source.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The spans.
+    pub spans: Vec<Span>,
+    /// The log records that belong to a trace.
+    pub logs: Vec<LogRecord>,
+    /// What the source was promised.
+    pub promise: Promise,
+    /// The request as it came, for whoever must be able to read it again after a restart.
+    pub raw: Option<Raw>,
+}
+
+/// A request as it came, decompressed.
+#[derive(Debug, Clone)]
+pub struct Raw {
+    /// What it carries.
+    pub signal: Signal,
+    /// How it is written.
+    pub encoding: Encoding,
+    /// Its bytes.
+    pub body: Bytes,
+}
+
+/// An admitted arrival, for the assembler.
+#[derive(Debug)]
+pub struct Delivery {
+    pub(super) spans: Vec<Span>,
+    pub(super) logs: Vec<LogRecord>,
+    pub(super) stakes: Stakes,
+}
+
+/// What a delivery has to give to the traces that it touches: a ticket of its promise and its share of the memory.
+#[derive(Debug)]
+pub struct Stakes {
+    pub(super) promise: Promise,
+    pub(super) held: Held,
+}
+
+/// One trace's stake in a delivery. Dropped without [`settle`](Self::settle) it means [`Outcome::Retry`]; its memory is free then
+/// in any case.
+#[derive(Debug)]
+#[must_use = "a stake that is dropped means Retry"]
+pub struct Stake {
+    ticket: Ticket,
+    _held: Held,
+}
+
+impl Arrival {
+    /// Bytes that its spans and log records hold in memory, roughly.
+    pub fn weight(&self) -> usize {
+        let spans: usize = self.spans.iter().map(Span::weight).sum();
+        let logs: usize = self.logs.iter().map(LogRecord::weight).sum();
+        spans + logs
+    }
+
+    /// Reads a stored request again. The promise is the store's.
+    pub fn read(raw: &Raw, promise: Promise) -> Result<Self, DecodeError> {
+        let mut decoded = otlp::decode(raw.signal, raw.encoding, &raw.body)?;
+        drop_own(&mut decoded);
+        Ok(Self { spans: decoded.spans, logs: decoded.logs, promise, raw: None })
+    }
+}
+
+impl Raw {
+    /// Signal and encoding as one number, which [`Raw::new`] understands; part of what is on disk.
+    pub fn kind(&self) -> u8 {
+        match (self.signal, self.encoding) {
+            (Signal::Traces, Encoding::Protobuf) => 1,
+            (Signal::Traces, Encoding::Json) => 2,
+            (Signal::Logs, Encoding::Protobuf) => 3,
+            (Signal::Logs, Encoding::Json) => 4,
+        }
+    }
+
+    /// A request of this kind; none for a number that no version of assayd wrote.
+    pub fn new(kind: u8, body: Bytes) -> Option<Self> {
+        let (signal, encoding) = match kind {
+            1 => (Signal::Traces, Encoding::Protobuf),
+            2 => (Signal::Traces, Encoding::Json),
+            3 => (Signal::Logs, Encoding::Protobuf),
+            4 => (Signal::Logs, Encoding::Json),
+            _ => return None,
+        };
+        Some(Self { signal, encoding, body })
+    }
+}
+
+impl Delivery {
+    /// Its spans, its log records, and what it has to give to their traces.
+    pub fn into_parts(self) -> (Vec<Span>, Vec<LogRecord>, Stakes) {
+        (self.spans, self.logs, self.stakes)
+    }
+}
+
+impl Stakes {
+    /// A trace's stake, with so many bytes of the memory. What nobody took is free when this is dropped.
+    pub fn cut(&mut self, bytes: usize) -> Stake {
+        Stake { ticket: self.promise.ticket(), _held: self.held.split(bytes) }
+    }
+}
+
+impl Stake {
+    /// Says what became of the trace's share of the delivery, and frees its memory.
+    pub fn settle(self, outcome: Outcome) {
+        self.ticket.settle(outcome);
+    }
+}
