@@ -1,13 +1,14 @@
 //! Claims: one core takes in at least 100,000 small spans per second, and at least 200 MB of LLM-sized spans per second, from
-//! OTLP bytes to complete traces.
+//! OTLP/protobuf to stories: decode, assemble, convert.
 //!
-//! `cargo bench --bench otlp`. The elements per second of `small spans` and the bytes per second of `LLM-sized spans` are the
-//! figures; JSON is there for comparison.
+//! `cargo bench --bench otlp`. The elements per second of `small spans/protobuf to stories` and the bytes per second of
+//! `LLM-sized spans/protobuf to stories` are the figures; the way to traces alone and JSON are there for comparison.
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use assayd::assemble::{Assembler, Config};
+use assayd::assemble::{Assembler, ClosedTrace, Config};
+use assayd::convert;
 use assayd::domain::Time;
 use assayd::otlp::{Encoding, Signal, decode};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -47,17 +48,37 @@ fn span(index: u64, attributes: Vec<KeyValue>) -> Span {
     }
 }
 
+/// A span of an agent's run: it is the root, a model call that asks for a tool, or that tool.
 fn small(index: u64) -> Span {
-    let attributes = vec![
-        text("gen_ai.operation.name", "chat"),
-        text("gen_ai.provider.name", "openai"),
-        text("gen_ai.request.model", "gpt-4o"),
-        text("gen_ai.response.model", "gpt-4o-2024-08-06"),
-        text("gen_ai.response.id", format!("chatcmpl-{index}")),
-        pair("gen_ai.usage.input_tokens", any_value::Value::IntValue(211)),
-        pair("gen_ai.usage.output_tokens", any_value::Value::IntValue(42)),
-        text("server.address", "api.openai.com"),
-    ];
+    let call = format!("call_{}", index / 2);
+    let attributes = match index % SPANS_PER_TRACE {
+        0 => vec![
+            text("gen_ai.operation.name", "invoke_agent"),
+            text("gen_ai.agent.name", "refunds"),
+            text("gen_ai.conversation.id", format!("conversation-{index}")),
+        ],
+        position if position % 2 == 1 => vec![
+            text("gen_ai.operation.name", "chat"),
+            text("gen_ai.provider.name", "openai"),
+            text("gen_ai.request.model", "gpt-4o"),
+            text("gen_ai.response.id", format!("chatcmpl-{index}")),
+            pair("gen_ai.usage.input_tokens", any_value::Value::IntValue(211)),
+            pair("gen_ai.usage.output_tokens", any_value::Value::IntValue(42)),
+            text(
+                "gen_ai.output.messages",
+                format!(
+                    r#"[{{"role":"assistant","parts":[{{"type":"text","content":"Order {index} was paid on 3 May."}},{{"type":"tool_call","id":"{call}","name":"lookup","arguments":{{"id":{index}}}}}]}}]"#
+                ),
+            ),
+        ],
+        _ => vec![
+            text("gen_ai.operation.name", "execute_tool"),
+            text("gen_ai.tool.name", "lookup"),
+            text("gen_ai.tool.call.id", call),
+            text("gen_ai.tool.call.arguments", format!(r#"{{"id":{index}}}"#)),
+            text("gen_ai.tool.call.result", r#"{"status":"paid","date":"2026-05-03"}"#),
+        ],
+    };
     span(index, attributes)
 }
 
@@ -78,35 +99,44 @@ fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
     }
 }
 
-/// The way of a request from its bytes to complete traces. Gives the number of traces.
-fn take_in(encoding: Encoding, body: &[u8]) -> usize {
+/// The way of a request from its bytes to complete traces.
+fn to_traces(encoding: Encoding, body: &[u8]) -> Vec<ClosedTrace<usize>> {
     let decoded = decode(Signal::Traces, encoding, body).expect("the bench's own request");
     let mut assembler: Assembler<usize> = Assembler::new(Config::default());
     assembler.push(NOW, decoded.spans, decoded.logs, |bytes| bytes);
     let later = NOW + Duration::from_secs(2);
-    std::iter::from_fn(|| assembler.pop(later)).map(black_box).count()
+    std::iter::from_fn(|| assembler.pop(later)).collect()
+}
+
+/// The whole way. Gives the number of traces that have a story.
+fn to_stories(body: &[u8]) -> usize {
+    let traces = to_traces(Encoding::Protobuf, body);
+    traces.iter().filter(|closed| black_box(convert::story(&closed.trace)).is_ok()).count()
 }
 
 fn intake(criterion: &mut Criterion) {
     let small = request((0..SPANS_PER_REQUEST).map(small).collect());
     let llm_sized = request((0..SPANS_PER_TRACE).map(llm_sized).collect());
-
-    let mut group = criterion.benchmark_group("small spans");
-    group.throughput(Throughput::Elements(SPANS_PER_REQUEST));
-    let body = small.encode_to_vec();
-    group.bench_function("protobuf", |bencher| bencher.iter(|| take_in(Encoding::Protobuf, &body)));
-    let body = serde_json::to_vec(&small).expect("a request is JSON");
-    group.bench_function("json", |bencher| bencher.iter(|| take_in(Encoding::Json, &body)));
-    group.finish();
-
-    let mut group = criterion.benchmark_group("LLM-sized spans");
-    let body = llm_sized.encode_to_vec();
-    group.throughput(Throughput::Bytes(body.len() as u64));
-    group.bench_function("protobuf", |bencher| bencher.iter(|| take_in(Encoding::Protobuf, &body)));
-    let body = serde_json::to_vec(&llm_sized).expect("a request is JSON");
-    group.throughput(Throughput::Bytes(body.len() as u64));
-    group.bench_function("json", |bencher| bencher.iter(|| take_in(Encoding::Json, &body)));
-    group.finish();
+    for (name, request, spans) in
+        [("small spans", small, SPANS_PER_REQUEST), ("LLM-sized spans", llm_sized, 0)]
+    {
+        let protobuf = request.encode_to_vec();
+        let json = serde_json::to_vec(&request).expect("a request is JSON");
+        let amount = |body: &[u8]| match spans {
+            0 => Throughput::Bytes(body.len() as u64),
+            spans => Throughput::Elements(spans),
+        };
+        assert!(to_stories(&protobuf) > 0, "the bench's own traces have stories");
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(amount(&protobuf));
+        group.bench_function("protobuf to stories", |bencher| bencher.iter(|| to_stories(&protobuf)));
+        group.bench_function("protobuf to traces", |bencher| {
+            bencher.iter(|| to_traces(Encoding::Protobuf, &protobuf));
+        });
+        group.throughput(amount(&json));
+        group.bench_function("json to traces", |bencher| bencher.iter(|| to_traces(Encoding::Json, &json)));
+        group.finish();
+    }
 }
 
 criterion_group!(benches, intake);
