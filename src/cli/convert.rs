@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::convert::{join_runs, read};
 use crate::domain::{Step, StepKind, Story};
-use crate::receive::files::read_files;
+use crate::receive::read_files;
 
 /// Print the story of every trace in files: what the agent was asked, thought, called, saw and answered.
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,7 @@ pub enum Output {
 /// # Errors
 /// If standard output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    super::log(&crate::logging::Config::default(), super::Voice::Quiet)?;
     let found = read_files(&args.paths);
     for note in &found.notes {
         tracing::warn!("{note}");
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     for error in &found.errors {
-        tracing::error!("{error}");
+        super::complain(&error.to_string());
     }
     Ok(if found.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,38 +1,118 @@
-//! The command line.
+//! The command line: what was asked for, and the exit code it ends with. Results go to standard output, all else to
+//! standard error.
 
-pub mod ask;
-pub mod convert;
-pub mod model;
+mod ask;
+mod check;
+mod config;
+mod convert;
+mod demo;
+mod model;
+mod replay;
+mod serve;
+mod table;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-/// Assays agent traces: OpenTelemetry spans in, grounded verdicts out.
+use crate::config::ConfigError;
+use crate::logging;
+
+/// The configuration or the command line is wrong (BSD's EX_USAGE).
+const BAD_CONFIG: u8 = 64;
+
+/// Continuous evaluation of agent traffic: OpenTelemetry spans in, grounded verdicts out.
 #[derive(Debug, Parser)]
-#[command(name = "assayd", version, about)]
+#[command(version, about, max_term_width = 110, after_help = "Start with `assayd demo`.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, clap::Subcommand)]
 enum Command {
+    Demo(demo::Args),
+    Serve(serve::Args),
+    Replay(replay::Args),
     Convert(convert::Args),
+    Check(check::Args),
+    Ask(ask::Args),
+    Model(model::Args),
+    Config(config::Args),
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let variable = std::env::var(crate::logging::VARIABLE).ok();
-    if let Err(error) = crate::logging::init(&crate::logging::Config::default(), variable.as_deref()) {
-        eprintln!("{error}");
-    }
-    let result = match &cli.command {
-        Command::Convert(args) => convert::run(args),
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader that went away (`assayd --help | head`) is no error of ours.
+            let _ = error.print();
+            let is_check = std::env::args().nth(1).is_some_and(|command| command == "check");
+            return match (error.use_stderr(), is_check) {
+                (false, _) => ExitCode::SUCCESS,
+                (true, true) => ExitCode::from(check::CANNOT_SAY),
+                (true, false) => ExitCode::from(BAD_CONFIG),
+            };
+        }
+    };
+    let (result, failure) = match cli.command {
+        Command::Demo(args) => (demo::run(args), 1),
+        Command::Serve(args) => (serve::run(args), 1),
+        Command::Replay(args) => (replay::run(args), 1),
+        Command::Convert(args) => (convert::run(&args), 1),
+        Command::Check(args) => (check::run(args), check::CANNOT_SAY),
+        Command::Ask(args) => (ask::run(args), 1),
+        Command::Model(args) => (model::run(args), 1),
+        Command::Config(args) => (config::run(args), 1),
     };
     result.unwrap_or_else(|error| {
-        tracing::error!("{error:#}");
-        ExitCode::FAILURE
+        if is_closed_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        complain(&format!("{error:#}"));
+        let is_config = error.downcast_ref::<ConfigError>().is_some();
+        ExitCode::from(if is_config && failure == 1 { BAD_CONFIG } else { failure })
     })
+}
+
+/// Writes a result.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Says what is wrong, to a person.
+fn complain(text: &str) {
+    // Nobody is left to tell if standard error is closed.
+    let _ = writeln!(std::io::stderr().lock(), "assayd: {text}");
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+/// How much a command says on standard error unless it is told otherwise.
+enum Voice {
+    /// What a daemon's operator wants to read.
+    Full,
+    /// Warnings and errors: the result is on standard output.
+    Quiet,
+}
+
+fn log(config: &logging::Config, voice: Voice) -> anyhow::Result<()> {
+    let mut config = config.clone();
+    if matches!(voice, Voice::Quiet) && config.level == logging::Config::default().level {
+        config.level = "warn".to_owned();
+    }
+    let variable = std::env::var(logging::VARIABLE).ok();
+    Ok(logging::init(&config, variable.as_deref())?)
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

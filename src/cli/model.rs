@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::decide::hub::{Cache, HubId, HubSettings, Progress};
+use crate::decide::{Cache, HubId, HubSettings, Progress};
 use crate::decide::{Verified, locate, verify_model};
 
 /// Download, list and check decision models.

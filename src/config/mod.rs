@@ -1,1 +1,9 @@
-//! Configuration: one section per room, put together and checked as a whole.
+//! Configuration: one section per room, put together, read from one YAML file, and checked as a whole.
+
+mod load;
+mod reference;
+mod settings;
+
+pub use load::{ConfigError, load, parse};
+pub use reference::{annotated, explain, schema};
+pub use settings::{Config, Flow};

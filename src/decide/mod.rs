@@ -6,7 +6,7 @@ mod batch;
 mod config;
 mod desk;
 mod error;
-pub mod hub;
+mod hub;
 mod info;
 pub mod kernels;
 mod locate;
@@ -22,6 +22,7 @@ pub use batch::{Layout, Size};
 pub use config::{Config, ModelName};
 pub use desk::{Backend, Desk, Health};
 pub use error::{DecideError, LoadError};
+pub use hub::{Cache, CachedModel, HubError, HubId, HubSettings, Progress, Pull, pull};
 pub use info::{Calibration, Capabilities, ModelInfo};
 pub use locate::{Located, locate};
 pub use models::strands::{

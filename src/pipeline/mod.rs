@@ -1,5 +1,18 @@
-//! The flow, from span to verdict.
+//! The flow, from span to verdict, and the daemon that runs it.
+//! [`Assayer`] evaluates; [`App`] binds the listeners, feeds it, and stops in order.
 
+mod admin;
+mod app;
+mod assay;
+mod assayer;
+mod assembly;
 mod cascade;
+mod clock;
+mod panic;
+mod start;
 
+pub use app::{Addresses, App, Ended};
+pub use assayer::Assayer;
 pub use cascade::Cascade;
+pub use clock::Clock;
+pub use start::StartError;

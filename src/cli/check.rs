@@ -1,0 +1,109 @@
+//! `assayd check`: is this response supported by this context?
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+
+use super::Voice;
+use crate::config::{self, Config};
+use crate::domain::{Json, Label, Verdict};
+use crate::pipeline::Assayer;
+use crate::serve::CheckRequest;
+
+/// The exit code when there is no answer: neither supported nor unsupported.
+pub const CANNOT_SAY: u8 = 2;
+
+/// Check one response against its context; no daemon needed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  assayd check --context 'Footwear may be returned within 30 days.' --response 'You have 90 days.'
+  summarize report.txt | assayd check --context @report.txt
+
+Exit codes: 0 supported, 1 not supported or unsure, 2 it cannot be said (no response, a failure).")]
+pub struct Args {
+    /// What the response must be supported by: text, JSON, or @FILE
+    #[arg(long, value_name = "TEXT|@FILE")]
+    context: String,
+    /// What was asked
+    #[arg(long)]
+    query: Option<String>,
+    /// The response: text or @FILE; standard input if not given
+    #[arg(long, value_name = "TEXT|@FILE")]
+    response: Option<String>,
+    /// The decision model; see `assayd config explain decide.model`
+    #[arg(long)]
+    model: Option<String>,
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut config = config::load(args.config.as_deref())?;
+    if let Some(model) = &args.model {
+        config.decide.model = crate::decide::ModelName::parse(model);
+    }
+    super::log(&config.log, Voice::Quiet)?;
+    let response = match args.response {
+        Some(response) => text_or_file(&response)?,
+        None => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("cannot read the response from standard input")?;
+            text
+        }
+    };
+    if response.trim().is_empty() {
+        bail!("the response is empty; give --response or standard input");
+    }
+    let context = Json::String(text_or_file(&args.context)?);
+    let request = CheckRequest { context, query: args.query, response };
+    let verdict = super::runtime()?.block_on(check(config, request))?;
+    let faithful = verdict.label == Some(Label::Faithful);
+    let report = json!({
+        "faithful": faithful,
+        "model": verdict.provenance.judge.as_ref().unwrap_or(&verdict.provenance.decider),
+        "hallucination_probability": verdict.hallucination_probability,
+        "reasoning": reasoning(&verdict),
+        "verdict": verdict,
+    });
+    super::print(&format!("{report}\n"))?;
+    Ok(match verdict.label {
+        Some(Label::Faithful) => ExitCode::SUCCESS,
+        Some(Label::Hallucination | Label::Unsure) => ExitCode::FAILURE,
+        None => ExitCode::from(CANNOT_SAY),
+    })
+}
+
+async fn check(config: Config, request: CheckRequest) -> anyhow::Result<Verdict> {
+    let assayer = Assayer::start(&config)?;
+    assayer.ready().await?;
+    Ok(assayer.check(&request).await)
+}
+
+/// Why, in a sentence: the judge's words, or the claims that do not stand.
+fn reasoning(verdict: &Verdict) -> Option<String> {
+    let Some(grounding) = &verdict.grounding else {
+        return verdict.reason.as_ref().map(|reason| format!("not evaluated: {reason}"));
+    };
+    let doubtful = grounding.claims.iter().filter_map(|claim| {
+        let standing = claim.standing?.as_str();
+        let by_judge = claim.reasoning.as_deref().map(|words| format!(" ({words})")).unwrap_or_default();
+        (standing != "grounded" && standing != "complementary")
+            .then(|| format!("{standing}: {:?}{by_judge}", claim.text))
+    });
+    let text = doubtful.collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then_some(text)
+}
+
+fn text_or_file(text: &str) -> anyhow::Result<String> {
+    match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {path}")),
+        None => Ok(text.to_owned()),
+    }
+}

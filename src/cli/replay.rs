@@ -1,0 +1,96 @@
+//! `assayd replay`: evaluate files as the daemon would evaluate the stream.
+
+mod progress;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use futures::StreamExt;
+
+use self::progress::Progress;
+use super::{Voice, table};
+use crate::config::{self, Config};
+use crate::convert;
+use crate::domain::Trace;
+use crate::pipeline::Assayer;
+use crate::receive::read_files;
+
+/// Evaluate the traces in files
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  assayd replay traces.otlp.json > verdicts.jsonl
+  assayd replay --output table exports/
+  assayd replay --config assayd.yaml runs.jsonl.gz
+
+Files hold OTLP in protobuf or JSON, JSON lines of it, or LangSmith run exports; .gz and .zst are unpacked, folders are
+read whole. What a file holds is decided by its content.
+
+Exit codes: 0 every file was read, 1 some were not, 64 the configuration is wrong.")]
+pub struct Args {
+    /// Files and folders
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// How verdicts are printed
+    #[arg(long, value_enum, default_value_t = Output::Jsonl)]
+    output: Output,
+    /// The configuration file; `emit` is not used, verdicts go to standard output
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// The verdict's JSON, one per line
+    Jsonl,
+    /// One line for people
+    Table,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = config::load(args.config.as_deref())?;
+    super::log(&config.log, Voice::Quiet)?;
+    let found = read_files(&args.paths);
+    for note in &found.notes {
+        tracing::info!("{note}");
+    }
+    let traces = convert::join_runs(found.traces);
+    super::runtime()?.block_on(replay(config, traces, args.output))?;
+    for error in &found.errors {
+        super::complain(&error.to_string());
+    }
+    Ok(if found.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn replay(config: Config, traces: Vec<Trace>, output: Output) -> anyhow::Result<()> {
+    let assayer = Arc::new(Assayer::start(&config)?);
+    assayer.ready().await?;
+    let mut progress = Progress::over(traces.len());
+    if output == Output::Table {
+        super::print(&table::head())?;
+    }
+    let mut verdicts = futures::stream::iter(traces)
+        .map(|trace| {
+            let assayer = Arc::clone(&assayer);
+            // A task each: conversion and preparation use all cores.
+            tokio::spawn(async move { (assayer.assay(&trace).await, trace) })
+        })
+        .buffered(config.flow.concurrency.get());
+    while let Some(finished) = verdicts.next().await {
+        let (verdict, trace) = finished?;
+        let line = match output {
+            Output::Jsonl => format!("{}\n", serde_json::to_string(&verdict)?),
+            Output::Table => {
+                let story = convert::story(&trace).ok();
+                let stories: HashMap<_, _> = story.into_iter().map(|story| (trace.trace_id, story)).collect();
+                table::line(&verdict, &stories)
+            }
+        };
+        progress.suspend(|| super::print(&line))?;
+        progress.step();
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! `assayd serve`: the daemon.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Voice;
+use crate::pipeline::{App, Ended};
+use crate::{config, metrics};
+
+/// Run the daemon: spans in over OTLP, verdicts out
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  assayd serve                              OTLP on 127.0.0.1:4317 and :4318, verdicts to standard output
+  assayd serve --config config/assayd.yaml  the same, every key spelled out
+  curl -s 127.0.0.1:8321/metrics            what it did
+
+Exit codes: 0 stopped cleanly, 1 failed or gave up waiting, 64 the configuration is wrong.")]
+pub struct Args {
+    /// The configuration file; without it, the defaults (see `assayd config default`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = config::load(args.config.as_deref())?;
+    super::log(&config.log, Voice::Full)?;
+    metrics::install()?;
+    super::runtime()?.block_on(async move {
+        let signals = Signals::listen()?;
+        let app = App::bind(config).await?;
+        app.addresses().log();
+        let ended = app.run(signals.first()).await?;
+        Ok(match ended {
+            Ended::Drained => ExitCode::SUCCESS,
+            Ended::GaveUp { traces } => {
+                tracing::error!(traces, "gave up waiting for open traces");
+                ExitCode::FAILURE
+            }
+        })
+    })
+}
+
+/// SIGINT and SIGTERM: the first one asks for a clean stop, the second one stops at once.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Listens from now on.
+    pub fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    /// Ends with the first signal. From then on a second one ends the process with exit code 1.
+    pub async fn first(mut self) {
+        let name = self.next().await;
+        tracing::info!(signal = name, "stopping; a second signal stops at once");
+        tokio::spawn(async move {
+            let name = self.next().await;
+            tracing::error!(signal = name, "stopped at once");
+            // Log lines are written by then; what is not emitted is lost, as a forced stop means.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            std::process::exit(1);
+        });
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads a configuration file, with messages that say where the mistake is and what would be right.
+
+use std::path::{Path, PathBuf};
+
+use super::Config;
+
+/// Why a configuration cannot be used. The process ends with exit code 64.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is not a configuration; the message holds line, column and the accepted names.
+    #[error("{place}: {message}")]
+    Parse {
+        /// The file, or `configuration`.
+        place: String,
+        /// What is wrong and where.
+        message: String,
+    },
+    /// Values that do not go together; all of them.
+    #[error("{place}: {}", problems.join("\n  "))]
+    Check {
+        /// The file, or `configuration`.
+        place: String,
+        /// One sentence each.
+        problems: Vec<String>,
+    },
+}
+
+/// Reads and checks the file at `path`; without one, the defaults.
+pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+    let Some(path) = path else { return Ok(Config::default()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    parse(&text, &path.display().to_string())
+}
+
+/// Reads and checks YAML `text`; `place` names it in messages.
+pub fn parse(text: &str, place: &str) -> Result<Config, ConfigError> {
+    let is_blank = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+    let config: Config = if is_blank {
+        Config::default()
+    } else {
+        serde_saphyr::from_str(text)
+            .map_err(|error| ConfigError::Parse { place: place.to_owned(), message: error.to_string() })?
+    };
+    let problems = config.problems();
+    if problems.is_empty() {
+        Ok(config)
+    } else {
+        Err(ConfigError::Check { place: place.to_owned(), problems })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(yaml: &str) -> String {
+        parse(yaml, "assayd.yaml").expect_err("this configuration is wrong").to_string()
+    }
+
+    #[test]
+    fn no_text_at_all_is_a_working_configuration() {
+        assert_eq!(parse("", "x").unwrap(), Config::default());
+        assert_eq!(parse("# only a comment\n\n", "x").unwrap(), Config::default());
+        assert_eq!(parse("{}", "x").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_its_line_and_the_accepted_names() {
+        let message = message("assemble:\n  root_grace: 2s\n  idel: 30s\n");
+        assert!(message.contains("assayd.yaml") && message.contains("idel"), "{message}");
+        assert!(message.contains("3:3") || message.contains("line 3"), "{message}");
+        assert!(message.contains("idle"), "{message}");
+    }
+
+    #[test]
+    fn a_duplicate_key_and_a_wrong_type_are_told_with_their_line() {
+        assert!(message("data_dir: a\ndata_dir: b\n").contains("data_dir"));
+        let message = message("assemble:\n  idle: soon\n");
+        assert!(message.contains("2:") || message.contains("line 2"), "{message}");
+        assert!(message.contains("30s") || message.contains("duration"), "{message}");
+    }
+
+    #[test]
+    fn all_cross_field_problems_are_told_at_once() {
+        let message = message("score: { proceed: 0.6, regenerate: 0.7, contradiction_penalty: 3 }\n");
+        assert!(message.contains("regenerate") && message.contains("contradiction_penalty"), "{message}");
+    }
+
+    #[test]
+    fn a_secret_is_a_place_and_never_a_text() {
+        let message = message("judge: { openai: { url: 'https://j/v1', model: m, key: sk-12345 } }\n");
+        assert!(message.contains("key") || message.contains("env"), "{message}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = load(Some(Path::new("/nowhere/assayd.yaml"))).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/assayd.yaml"));
+    }
+}

@@ -1,0 +1,87 @@
+//! All settings. Every key has a default: no file at all is a working configuration.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::Period;
+
+/// assayd's configuration. One YAML file; sections are rooms; unknown and duplicate keys are errors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// How spans come in.
+    pub receive: crate::receive::Config,
+    /// When a trace is taken as complete.
+    pub assemble: crate::assemble::Config,
+    /// How an answer becomes claims and questions.
+    pub ask: crate::ask::Config,
+    /// The decision model.
+    pub decide: crate::decide::Config,
+    /// The LLM judge for what the decision model is unsure of; none unless a provider is given.
+    pub judge: crate::judge::Config,
+    /// GSAR's weights and thresholds.
+    pub score: crate::score::Config,
+    /// Where verdicts go; to standard output as JSON lines if nothing is given.
+    pub emit: crate::emit::Config,
+    /// The HTTP listener for metrics, probes, checks and the verdict feed.
+    pub serve: crate::serve::Config,
+    /// How many traces are worked on at once, and how the daemon stops.
+    pub flow: Flow,
+    /// What the daemon says about itself.
+    pub log: crate::logging::Config,
+    /// Where assayd keeps what must outlive it.
+    pub data_dir: PathBuf,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            receive: Default::default(),
+            assemble: Default::default(),
+            ask: Default::default(),
+            decide: Default::default(),
+            judge: Default::default(),
+            score: Default::default(),
+            emit: Default::default(),
+            serve: Default::default(),
+            flow: Default::default(),
+            log: Default::default(),
+            data_dir: PathBuf::from("./assayd-data"),
+        }
+    }
+}
+
+impl Config {
+    /// All cross-field problems at once; none if the configuration can be used.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        self.receive.check(&mut problems);
+        self.assemble.check(&mut problems);
+        self.decide.check(&mut problems);
+        self.judge.check(&mut problems);
+        self.score.check(&mut problems);
+        self.emit.check(&mut problems);
+        self.serve.check(&mut problems);
+        self.log.check(&mut problems);
+        problems
+    }
+}
+
+/// How many traces are worked on at once, and how the daemon stops.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Flow {
+    /// Complete traces that are evaluated at the same time. More wait in the assembler, which then takes no new spans.
+    pub concurrency: NonZeroUsize,
+    /// How long a stopping daemon waits for open traces to get their verdicts before it gives up (exit code 1).
+    pub drain: Period,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self { concurrency: NonZeroUsize::new(256).expect("256 is not zero"), drain: Period::seconds(30) }
+    }
+}

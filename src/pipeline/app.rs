@@ -1,0 +1,237 @@
+//! The daemon: binds everything first, runs, and stops in one order whatever the cause.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::admin::Admin;
+use super::assembly::Assembly;
+use super::{Assayer, StartError};
+use crate::config::Config;
+use crate::emit::{Recent, Sinks};
+use crate::receive::{self, Delivery, Door};
+use crate::{metrics, serve};
+
+/// How often the memory that spans hold is shown.
+const HELD_BYTES: Duration = Duration::from_secs(1);
+
+/// A daemon whose ports are bound and whose model is loaded, and that does nothing yet.
+pub struct App {
+    config: Config,
+    addresses: Addresses,
+    grpc: Option<TcpListener>,
+    http: Option<TcpListener>,
+    admin: std::net::TcpListener,
+    door: (Door, mpsc::Receiver<Delivery>),
+    assayer: Arc<Assayer>,
+    sinks: Arc<Sinks>,
+    recent: Recent,
+    give_up: CancellationToken,
+    metrics: metrics::Handle,
+}
+
+/// Where the daemon listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// OTLP over gRPC.
+    pub grpc: Option<SocketAddr>,
+    /// OTLP over HTTP.
+    pub http: Option<SocketAddr>,
+    /// Metrics, probes, checks, verdicts.
+    pub admin: SocketAddr,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Every trace has its outcome.
+    Drained,
+    /// `flow.drain` was over before that.
+    GaveUp {
+        /// Traces without a recorded outcome.
+        traces: usize,
+    },
+}
+
+impl App {
+    /// Binds all listeners, opens all sinks, loads the model. A taken port or a missing model shows here.
+    pub async fn bind(config: Config) -> Result<Self, StartError> {
+        let assayer = Assayer::start(&config)?;
+        Self::bind_with(config, assayer).await
+    }
+
+    /// The same with an assayer that exists already.
+    pub async fn bind_with(config: Config, assayer: Assayer) -> Result<Self, StartError> {
+        let grpc = listen("receive.grpc", config.receive.grpc.as_ref().map(|grpc| grpc.listen)).await?;
+        let http = listen("receive.http", config.receive.http.as_ref().map(|http| http.listen)).await?;
+        let admin = listen_blocking("serve", config.serve.listen)?;
+        let recent = Recent::new(&config.emit.recent);
+        let give_up = CancellationToken::new();
+        let sinks = Sinks::open(&config.emit, recent.clone(), give_up.clone())?;
+        let addresses = Addresses {
+            grpc: address("receive.grpc", grpc.as_ref())?,
+            http: address("receive.http", http.as_ref())?,
+            admin: admin.local_addr().map_err(|source| unbound("serve", config.serve.listen, source))?,
+        };
+        Ok(Self {
+            door: receive::open(&config.receive),
+            assayer: Arc::new(assayer),
+            sinks: Arc::new(sinks),
+            metrics: metrics::install()?,
+            config,
+            addresses,
+            grpc,
+            http,
+            admin,
+            recent,
+            give_up,
+        })
+    }
+
+    /// Where it listens; with the ports that were chosen for port 0.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Runs until `shutdown`, or until a receiver fails; then stops: not ready, receivers stop, the door closes, traces finish,
+    /// sinks have them, admin last.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Ended, StartError> {
+        let (ready_in, ready) = watch::channel(serve::Readiness::Starting);
+        let concurrency = self.config.flow.concurrency.get();
+        let admin = Admin::start(
+            self.admin,
+            &self.config.serve,
+            concurrency,
+            ready,
+            self.recent,
+            &self.assayer,
+            self.metrics,
+        )?;
+        let stop = CancellationToken::new();
+        let (door, deliveries) = self.door;
+        let mut receivers = JoinSet::new();
+        if let Some(listener) = self.grpc {
+            let (config, door, stop) = (self.config.receive.clone(), door.clone(), stop.clone());
+            receivers
+                .spawn(async move { ("grpc", receive::serve_grpc(listener, &config, door, stop).await) });
+        }
+        if let Some(listener) = self.http {
+            let (config, door, stop) = (self.config.receive.clone(), door.clone(), stop.clone());
+            receivers
+                .spawn(async move { ("http", receive::serve_http(listener, &config, door, stop).await) });
+        }
+        let assembly = Assembly::new(
+            self.config.assemble.clone(),
+            concurrency,
+            deliveries,
+            Arc::clone(&self.assayer),
+            Arc::clone(&self.sinks),
+        );
+        let unfinished = assembly.unfinished();
+        let mut assembly = tokio::spawn(assembly.run());
+        let gauge = tokio::spawn(show_held_bytes(door.clone()));
+
+        let work = async {
+            self.assayer.ready().await?;
+            ready_in.send_replace(serve::Readiness::Ready);
+            metrics::process_ready(true);
+            tracing::info!(model = self.assayer.desk().info().name, "ready");
+            Err::<(), _>(failed(&mut receivers).await)
+        };
+        let failure = tokio::select! {
+            () = shutdown => None,
+            Err(failure) = work => Some(failure),
+        };
+
+        ready_in.send_replace(serve::Readiness::Stopping);
+        metrics::process_ready(false);
+        stop.cancel();
+        let drained = tokio::time::timeout(self.config.flow.drain.0, async {
+            while receivers.join_next().await.is_some() {}
+            gauge.abort();
+            // The last doors: the assembly now sees the end of its deliveries.
+            door.close();
+            drop((door, gauge.await));
+            (&mut assembly).await
+        });
+        let ended = match drained.await {
+            Ok(_) => Ended::Drained,
+            Err(_) => {
+                // From here on sinks do not wait for better times; what they do not take is not acknowledged.
+                self.give_up.cancel();
+                assembly.abort();
+                Ended::GaveUp { traces: unfinished.load(Ordering::Relaxed) }
+            }
+        };
+        drop(self.sinks);
+        admin.stop();
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(ended),
+        }
+    }
+}
+
+impl Addresses {
+    /// Says where, in the log.
+    pub fn log(&self) {
+        if let Some(grpc) = self.grpc {
+            tracing::info!(%grpc, "OTLP over gRPC");
+        }
+        if let Some(http) = self.http {
+            tracing::info!(%http, "OTLP over HTTP: /v1/traces, /v1/logs");
+        }
+        tracing::info!(admin = %self.admin, "metrics, probes, checks, verdicts");
+    }
+}
+
+/// Ends with the first receiver that ends; pends for ever if there are none.
+async fn failed(receivers: &mut JoinSet<(&'static str, std::io::Result<()>)>) -> StartError {
+    match receivers.join_next().await {
+        Some(Ok((receiver, Ok(())))) => StartError::Receiver {
+            receiver,
+            source: std::io::Error::other("it stopped without being asked to"),
+        },
+        Some(Ok((receiver, Err(source)))) => StartError::Receiver { receiver, source },
+        Some(Err(error)) => StartError::Receiver { receiver: "otlp", source: std::io::Error::other(error) },
+        None => std::future::pending().await,
+    }
+}
+
+/// Memory that spans hold, each second. Holds a door, so it must end before the assembly can.
+async fn show_held_bytes(door: Door) {
+    let mut ticks = tokio::time::interval(HELD_BYTES);
+    loop {
+        ticks.tick().await;
+        metrics::receive_held_bytes(door.held_bytes());
+    }
+}
+
+async fn listen(what: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = address else { return Ok(None) };
+    TcpListener::bind(address).await.map(Some).map_err(|source| unbound(what, address, source))
+}
+
+fn listen_blocking(what: &'static str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+    let listener = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    listener.map_err(|source| unbound(what, address, source))
+}
+
+fn address(what: &'static str, listener: Option<&TcpListener>) -> Result<Option<SocketAddr>, StartError> {
+    let Some(listener) = listener else { return Ok(None) };
+    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+    listener.local_addr().map(Some).map_err(|source| unbound(what, unspecified, source))
+}
+
+fn unbound(what: &'static str, address: SocketAddr, source: std::io::Error) -> StartError {
+    StartError::Listen { what, address, source }
+}

@@ -1,0 +1,146 @@
+//! From a trace to its verdict: the flow without sockets. The daemon, `replay` and `check` all go through here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::StartError;
+use super::cascade::Cascade;
+use super::clock::Clock;
+use super::panic::caught;
+use crate::config::Config;
+use crate::decide::{self, Desk};
+use crate::domain::{Json, Step, StepKind, Story, Trace, Verdict};
+use crate::judge::{self, Judge};
+use crate::score::{Origin, Plan};
+use crate::serve::CheckRequest;
+use crate::{ask, convert, metrics, score};
+
+/// A trace of more bytes than this is converted where it may block a thread.
+const LARGE: usize = 64 * 1024;
+
+/// Evaluates traces and texts by one plan.
+pub struct Assayer {
+    asking: ask::Config,
+    cascade: Cascade,
+    plan: Plan,
+    clock: Clock,
+}
+
+impl Assayer {
+    /// Loads the decision model and makes the judge's client, as `config` says. The model warms up meanwhile.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        let desk = decide::start(&config.decide)?;
+        let judge = judge::build(&config.judge)?;
+        Ok(Self::new(config, desk, judge))
+    }
+
+    /// Waits until the decision model answers.
+    pub async fn ready(&self) -> Result<(), StartError> {
+        if self.desk().ready().await {
+            Ok(())
+        } else {
+            Err(StartError::Model { model: self.plan.decider.clone() })
+        }
+    }
+
+    /// An assayer before a model that is loaded already.
+    pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Self {
+        let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());
+        let plan = Plan::new(
+            config.score.clone(),
+            &serde_json::json!({ "ask": ask::fingerprint(&config.ask), "prompts": prompts }),
+            desk.info().name.clone(),
+            judge.as_ref().map(|judge| judge.model().to_owned()),
+            config.decide.min_confidence,
+        );
+        let cascade = Cascade::new(desk, judge, config.decide.min_confidence);
+        Self { asking: config.ask.clone(), cascade, plan, clock: Clock::start() }
+    }
+
+    /// The decision model's desk.
+    pub fn desk(&self) -> &Desk {
+        self.cascade.desk()
+    }
+
+    /// The verdict on a trace. Cannot fail: what goes wrong is a recorded outcome.
+    pub async fn assay(&self, trace: &Trace) -> Verdict {
+        let origin = Origin::of(trace);
+        caught(self.follow(trace, &origin)).await.unwrap_or_else(|panic| {
+            tracing::error!(trace_id = %trace.trace_id, panic, "evaluating a trace panicked; it counts as failed");
+            score::failed(&origin, "panic", &self.plan, self.clock.now())
+        })
+    }
+
+    /// The verdict on a response and its context, by the same path as a trace's answer.
+    pub async fn check(&self, request: &CheckRequest) -> Verdict {
+        let origin = Origin::default();
+        let story = story_of(request);
+        caught(self.judge_story(&origin, &story)).await.unwrap_or_else(|panic| {
+            tracing::error!(panic, "a check panicked; it counts as failed");
+            score::failed(&origin, "panic", &self.plan, self.clock.now())
+        })
+    }
+
+    async fn follow(&self, trace: &Trace, origin: &Origin) -> Verdict {
+        let story = match told(trace) {
+            Ok(story) => story,
+            Err(skip) => return score::skipped(origin, &skip, &self.plan, self.clock.now()),
+        };
+        self.judge_story(origin, &story).await
+    }
+
+    async fn judge_story(&self, origin: &Origin, story: &Story) -> Verdict {
+        let questions = ask::questions(story, &self.asking);
+        let answers = self.cascade.answer(&questions).await;
+        score::verdict(origin, story, &questions, &answers, &self.plan, self.clock.now())
+    }
+}
+
+/// Conversion is pure computing: a large trace gets a thread that may block.
+fn told(trace: &Trace) -> Result<Story, crate::domain::Skip> {
+    let started = std::time::Instant::now();
+    let weight: usize = trace.spans.iter().map(|span| span.weight()).sum();
+    let is_threaded = tokio::runtime::Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    let told = if weight > LARGE && is_threaded {
+        tokio::task::block_in_place(|| convert::story(trace))
+    } else {
+        convert::story(trace)
+    };
+    let took: Duration = started.elapsed();
+    metrics::convert(took, told.as_ref().map_or(0, |story| story.warnings.len()));
+    told
+}
+
+/// A story of one observation (the context) and one answer (the response).
+fn story_of(request: &CheckRequest) -> Story {
+    let context = match &request.context {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut steps = Vec::new();
+    let mut add = |kind, text: &str| {
+        let index = steps.len();
+        steps.push(Step { index, text: Some(text.to_owned()), ..Step::new(kind) });
+    };
+    if let Some(query) = &request.query {
+        add(StepKind::Request, query);
+    }
+    if !context.trim().is_empty() {
+        add(StepKind::Observation, &context);
+    }
+    add(StepKind::Answer, &request.response);
+    Story {
+        trace_id: None,
+        session_id: None,
+        service: None,
+        agents: Vec::new(),
+        request: request.query.clone(),
+        steps,
+        answer: Some(request.response.clone()),
+        dialects: Vec::new(),
+        truncated: Vec::new(),
+        warnings: Vec::new(),
+        model: None,
+    }
+}

@@ -1,0 +1,148 @@
+//! One task owns the assembler: deliveries in, complete traces out, as many at once as `flow.concurrency` allows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
+
+use super::Assayer;
+use super::assay::{Settled, assay};
+use super::clock::Clock;
+use crate::assemble::{Assembler, ClosedTrace, Config, Pushed};
+use crate::domain::Time;
+use crate::emit::Sinks;
+use crate::metrics;
+use crate::receive::{Delivery, Stake};
+use crate::ticket::Outcome;
+
+/// How often the gauges are set.
+const GAUGES: Duration = Duration::from_secs(1);
+
+/// The assembler, what it feeds, and what it is fed by.
+pub(super) struct Assembly {
+    assembler: Assembler<Stake>,
+    deliveries: mpsc::Receiver<Delivery>,
+    assayer: Arc<Assayer>,
+    sinks: Arc<Sinks>,
+    concurrency: usize,
+    clock: Clock,
+    working: JoinSet<Settled>,
+    /// First arrivals of the traces that are worked on, with how many share one.
+    arrivals: BTreeMap<Time, usize>,
+    /// Traces without an outcome, for those who wait for the end.
+    unfinished: Arc<AtomicUsize>,
+}
+
+impl Assembly {
+    /// An assembly that waits for its first delivery.
+    pub fn new(
+        config: Config,
+        concurrency: usize,
+        deliveries: mpsc::Receiver<Delivery>,
+        assayer: Arc<Assayer>,
+        sinks: Arc<Sinks>,
+    ) -> Self {
+        Self {
+            assembler: Assembler::new(config),
+            deliveries,
+            assayer,
+            sinks,
+            concurrency,
+            clock: Clock::start(),
+            working: JoinSet::new(),
+            arrivals: BTreeMap::new(),
+            unfinished: Arc::default(),
+        }
+    }
+
+    /// How many traces have no outcome yet; up to a second old.
+    pub fn unfinished(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.unfinished)
+    }
+
+    /// Works until every door is closed and every trace has its outcome.
+    pub async fn run(mut self) {
+        let mut gauges = interval(GAUGES);
+        gauges.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_open = true;
+        while is_open || self.assembler.open() > 0 || !self.working.is_empty() {
+            self.start_work();
+            let has_room = self.working.len() < self.concurrency;
+            let timeout = self.assembler.next_timeout().filter(|_| has_room);
+            let wake = self.clock.instant(timeout.unwrap_or_default());
+            tokio::select! {
+                Some(finished) = self.working.join_next(), if !self.working.is_empty() => self.finish(finished),
+                delivery = self.deliveries.recv(), if is_open && has_room => match delivery {
+                    Some(delivery) => self.take(delivery),
+                    None => {
+                        is_open = false;
+                        self.assembler.close_all();
+                    }
+                },
+                () = sleep_until(wake.into()), if timeout.is_some() => {}
+                _ = gauges.tick() => self.gauge(),
+            }
+        }
+        self.gauge();
+    }
+
+    fn take(&mut self, delivery: Delivery) {
+        let (spans, logs, mut stakes) = delivery.into_parts();
+        let pushed = self.assembler.push(self.clock.now(), spans, logs, |bytes| stakes.cut(bytes));
+        count(&pushed);
+    }
+
+    fn start_work(&mut self) {
+        while self.working.len() < self.concurrency {
+            let Some(closed) = self.assembler.pop(self.clock.now()) else { return };
+            self.start(closed);
+        }
+    }
+
+    fn start(&mut self, closed: ClosedTrace<Stake>) {
+        metrics::assemble_closed(closed.trace.closed);
+        *self.arrivals.entry(closed.trace.first_arrival).or_default() += 1;
+        self.working.spawn(assay(Arc::clone(&self.assayer), Arc::clone(&self.sinks), closed));
+    }
+
+    fn finish(&mut self, finished: Result<Settled, JoinError>) {
+        let settled = match finished {
+            Ok(settled) => settled,
+            // Panics are caught within, so the runtime itself is going down. The stakes went with the task: Retry.
+            Err(error) => {
+                tracing::error!(%error, "the task of a trace was stopped");
+                return;
+            }
+        };
+        if let Some(sharing) = self.arrivals.get_mut(&settled.first_arrival) {
+            *sharing -= 1;
+            if *sharing == 0 {
+                self.arrivals.remove(&settled.first_arrival);
+            }
+        }
+        if settled.outcome == Outcome::Done {
+            self.assembler.settled(settled.trace_id, settled.revision);
+        }
+    }
+
+    fn gauge(&self) {
+        metrics::assemble_live(self.assembler.open(), self.assembler.bytes());
+        metrics::assay_in_flight(self.working.len());
+        let working = self.arrivals.keys().next().copied();
+        let oldest = working.into_iter().chain(self.assembler.oldest_arrival()).min();
+        metrics::oldest_pending(oldest.map_or(Duration::ZERO, |arrival| self.clock.now().since(arrival)));
+        self.unfinished.store(self.assembler.open() + self.working.len(), Ordering::Relaxed);
+    }
+}
+
+fn count(pushed: &Pushed) {
+    let as_count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    metrics::assemble_dropped_spans("duplicate", as_count(pushed.duplicates));
+    metrics::assemble_dropped_spans("limit", as_count(pushed.beyond));
+    metrics::assemble_late_spans("ignored", as_count(pushed.ignored));
+    metrics::assemble_late_spans("revised", pushed.reopened.len());
+}

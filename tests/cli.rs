@@ -1,0 +1,148 @@
+//! The program as its users meet it: arguments, exit codes, signals.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn assayd(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_assayd")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces").join(name).display().to_string()
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    path
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["demo", "serve", "replay", "convert", "ask", "check", "model", "config"] {
+        let output = assayd(&[command, "--help"]);
+        assert!(output.status.success(), "{command}");
+        assert!(stdout(&output).contains(&format!("assayd {command}")), "{command}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn a_wrong_configuration_ends_with_64_and_says_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "assayd.yaml", "assemble:\n  root_grace: 2s\n  idel: 30s\n");
+    for arguments in [vec!["config", "check"], vec!["serve", "--config"]] {
+        let mut arguments = arguments;
+        arguments.push(path.to_str().unwrap());
+        let output = assayd(&arguments);
+        assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("idel") && stderr(&output).contains("assayd.yaml"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(assayd(&["serve", "--no-such-flag"]).status.code(), Some(64));
+    assert_eq!(assayd(&["config", "explain", "assemble.idel"]).status.code(), Some(64));
+}
+
+#[test]
+fn a_configuration_that_can_be_used_is_called_fine() {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    for name in ["assayd.yaml", "minimal.yaml", "kafka.yaml"] {
+        let output = assayd(&["config", "check", shipped.join(name).to_str().unwrap()]);
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn check_says_supported_unsupported_or_cannot_say_by_exit_code() {
+    let context = "Unworn footwear may be returned within 30 days of delivery for a full refund.";
+    let same = assayd(&["check", "--context", context, "--response", context]);
+    let report: serde_json::Value = serde_json::from_str(&stdout(&same)).unwrap();
+    assert_eq!(report["faithful"].as_bool().map(|yes| i32::from(!yes)), same.status.code(), "{report}");
+    assert_eq!(report["verdict"]["outcome"], "scored");
+    assert_eq!(same.status.code(), Some(0), "{report}");
+    let other = assayd(&[
+        "check",
+        "--context",
+        context,
+        "--response",
+        "The moon is made of green cheese from Wisconsin.",
+    ]);
+    assert_eq!(other.status.code(), Some(1), "{}", stdout(&other));
+    assert_eq!(assayd(&["check", "--context", context]).status.code(), Some(2), "no response");
+    assert_eq!(assayd(&["check"]).status.code(), Some(2));
+    assert_eq!(assayd(&["check", "--context", "@/no/such/file", "--response", "x"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_bad_file_is_named_and_the_others_are_still_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = file(&folder, "bad.json", "{\"resourceSpans\": [");
+    let output = assayd(&["convert", bad.to_str().unwrap(), &fixture("strands/s01.otlp.pb")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("bad.json"), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), 1);
+}
+
+#[test]
+fn replay_gives_a_verdict_for_each_trace() {
+    let output = assayd(&["replay", &fixture("strands/s02.otlp.pb"), &fixture("strands/s11.otlp.pb")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let verdicts: Vec<serde_json::Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(verdicts.len(), 2);
+    assert!(verdicts.iter().any(|verdict| verdict["outcome"] == "scored"));
+    assert!(verdicts.iter().any(|verdict| verdict["reason"] == "no_answer"));
+    let table = assayd(&["replay", "--output", "table", &fixture("strands/s02.otlp.pb")]);
+    assert_eq!(stdout(&table).lines().count(), 2, "{}", stdout(&table));
+}
+
+#[test]
+fn a_taken_port_is_an_error_at_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "receive: {{ grpc: {{ listen: 127.0.0.1:{port} }}, http: null }}\nserve: {{ listen: 127.0.0.1:0 }}\ndata_dir: {}\n",
+        folder.path().display()
+    );
+    let path = file(&folder, "taken.yaml", &text);
+    let output = assayd(&["serve", "--config", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&port.to_string()), "{}", stderr(&output));
+}
+
+#[test]
+fn a_terminated_daemon_stops_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "receive: {{ grpc: {{ listen: 127.0.0.1:0 }}, http: {{ listen: 127.0.0.1:0 }} }}\nserve: {{ listen: 127.0.0.1:0 }}\ndata_dir: {}\n",
+        folder.path().display()
+    );
+    let path = file(&folder, "assayd.yaml", &text);
+    let mut daemon = Command::new(env!("CARGO_BIN_EXE_assayd"))
+        .args(["serve", "--config", path.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(daemon.stderr.take().unwrap()).lines();
+    let ready = log.by_ref().map(Result::unwrap).find(|line| line.contains("ready"));
+    assert!(ready.is_some(), "the daemon ended before it was ready");
+    let killed = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    // The rest of the log is read so that the daemon never waits for us.
+    let rest: Vec<String> = log.map_while(Result::ok).collect();
+    assert_eq!(daemon.wait().unwrap().code(), Some(0), "{rest:?}");
+}
