@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use assayd::convert::{join_runs, read};
 use assayd::domain::{Json, Step, StepKind, Story};
-use assayd::receive::files::read_files;
+use assayd::receive::read_files;
 use serde_json::json;
 
 fn corpus(part: &str) -> PathBuf {
