@@ -31,6 +31,21 @@ pub struct Config {
     pub prefix_cache: ByteSize,
     /// Whether a checkpoint refuses evidence and questions that are longer than its window instead of cutting them.
     pub strict_window: bool,
+    /// Where a checkpoint runs. `cuda` and `metal` need a build with that feature.
+    pub device: RunsOn,
+}
+
+/// Where a checkpoint runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunsOn {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// The first NVIDIA GPU.
+    Cuda,
+    /// The first Apple GPU.
+    Metal,
 }
 
 impl Default for Config {
@@ -45,6 +60,7 @@ impl Default for Config {
             base: None,
             prefix_cache: ByteSize::mib(1024),
             strict_window: false,
+            device: RunsOn::Cpu,
         }
     }
 }

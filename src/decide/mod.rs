@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use answer::answer_json;
 pub use batch::{Layout, Size};
-pub use config::{Config, ModelName};
+pub use config::{Config, ModelName, RunsOn};
 pub use desk::{Backend, Desk, Health};
 pub use error::{DecideError, LoadError};
 pub use hub::{Cache, CachedModel, HubError, HubId, HubSettings, Progress, Pull, pull};

@@ -2,22 +2,24 @@
 
 use std::path::Path;
 
+use candle_core::{DType, Device};
+
 use super::hub::{HubId, HubSettings, Progress};
 use super::models::starter::Starter;
-use super::models::strands::{self, CpuTorso, Strands};
-use super::{Config, Decider, Desk, LoadError, ModelName, locate};
+use super::models::strands;
+use super::{Config, Decider, Desk, LoadError, ModelName, RunsOn, locate};
 
 /// Loads the configured model and starts its inference thread. Takes as long as loading takes: call it off the async threads.
 /// The model then warms up by itself; [`Desk::ready`] waits for that.
 pub fn start(config: &Config) -> Result<Desk, LoadError> {
     match &config.model {
         ModelName::Embedded => start_with(Starter::embedded(config.threads)?, config),
-        ModelName::Checkpoint(name) => start_with(checkpoint(name, config)?, config),
+        ModelName::Checkpoint(name) => checkpoint(name, config),
     }
 }
 
 /// A Strands Decider checkpoint, from a folder or the Hub.
-fn checkpoint(name: &str, config: &Config) -> Result<Strands<CpuTorso>, LoadError> {
+fn checkpoint(name: &str, config: &Config) -> Result<Desk, LoadError> {
     if !Path::new(name).is_dir() && HubId::parse(name).is_none() {
         return Err(LoadError::Unknown { name: name.to_owned() });
     }
@@ -35,7 +37,14 @@ fn checkpoint(name: &str, config: &Config) -> Result<Strands<CpuTorso>, LoadErro
         batch_tokens: config.batch_tokens.get(),
         threads: config.threads,
     };
-    Ok(strands::load(&located.folder, &options)?)
+    let device = match config.device {
+        RunsOn::Cpu => return start_with(strands::load(&located.folder, &options)?, config),
+        RunsOn::Cuda => Device::new_cuda(0),
+        RunsOn::Metal => Device::new_metal(0),
+    };
+    let device = device.map_err(strands::LoadError::Device)?;
+    // What GPUs multiply fastest, and what the published weights are stored in.
+    start_with(strands::load_on(&located.folder, &options, &device, DType::BF16)?, config)
 }
 
 /// Starts the inference thread of a model made elsewhere, as tests and benches do.

@@ -139,8 +139,8 @@ pub enum LoadError {
     /// The threads of a forward pass could not be started.
     #[error("cannot start the model's threads: {0}")]
     Threads(rayon::ThreadPoolBuildError),
-    /// The device could not take the weights.
-    #[error("cannot place the weights on the device: {0}")]
+    /// The device is not there, or could not take the weights.
+    #[error("cannot use the device: {0}")]
     Device(#[from] candle_core::Error),
 }
 

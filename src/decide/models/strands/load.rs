@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use candle_core::{DType, Device};
+
 use super::config::TorsoConfig;
 use super::encoder::StrandsEncoder;
 use super::engine::Strands;
@@ -12,7 +14,7 @@ use super::files::Checkpoint;
 use super::head::PointerHead;
 use super::prefix::PrefixCache;
 use super::shards::{Rounding, Shard};
-use super::torso::CpuTorso;
+use super::torso::{CpuTorso, DeviceTorso, Torso};
 use super::weights::{Adapter, Weights};
 use crate::decide::{Calibration, Capabilities, ModelInfo};
 
@@ -48,6 +50,24 @@ impl Default for Options {
 
 /// Loads a checkpoint for the CPU.
 pub fn load(folder: &Path, options: &Options) -> Result<Strands<CpuTorso>, LoadError> {
+    load_with(folder, options, CpuTorso::load)
+}
+
+/// Loads a checkpoint for a device of candle's; products are computed in `dtype`.
+pub fn load_on(
+    folder: &Path,
+    options: &Options,
+    device: &Device,
+    dtype: DType,
+) -> Result<Strands<DeviceTorso>, LoadError> {
+    load_with(folder, options, |config, weights| DeviceTorso::load(config, weights, device, dtype))
+}
+
+fn load_with<T: Torso>(
+    folder: &Path,
+    options: &Options,
+    torso: impl FnOnce(TorsoConfig, &Weights) -> Result<T, LoadError>,
+) -> Result<Strands<T>, LoadError> {
     let checkpoint = Checkpoint::open(folder)?;
     let base = base_folder(&checkpoint, options)?;
     let torso_config = TorsoConfig::read(&base.join("config.json"))?;
@@ -58,7 +78,7 @@ pub fn load(folder: &Path, options: &Options) -> Result<Strands<CpuTorso>, LoadE
     let adapter = checkpoint.adapter().map(|folder| Adapter::open(&folder)).transpose()?;
     let weights = Weights::open(&base, rounding, adapter)?;
     let head = head(&checkpoint, &weights, torso_config.hidden)?;
-    let torso = CpuTorso::load(torso_config, &weights)?;
+    let torso = torso(torso_config, &weights)?;
     let pool = match options.threads {
         Some(threads) => {
             let builder = rayon::ThreadPoolBuilder::new().num_threads(threads.get());

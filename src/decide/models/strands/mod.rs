@@ -25,10 +25,8 @@ mod refusals;
 #[cfg(test)]
 mod sharing;
 
-pub use engine::Strands;
 pub use error::LoadError;
 pub use files::{Checkpoint, Verified, hash, verify};
 pub use json::{JsonError, Node, float_repr};
-pub use load::{Options, load};
+pub use load::{Options, load, load_on};
 pub use readback::{expected_level, legend, round4};
-pub use torso::CpuTorso;

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use candle_core::{DType, Device};
 use futures::future::join_all;
 use serde_json::json;
 
 use super::encoder::Work;
 use super::engine::Strands;
-use super::load::{Options, load};
+use super::load::{Options, load, load_on};
 use super::torso::{CpuTorso, Torso};
 use crate::decide::{Config, Decider, Reply, start_with};
 use crate::domain::{Inquiry, Json, Kind, Question, Subject};
@@ -115,6 +116,25 @@ fn the_order_and_names_of_questions_change_nothing() {
     let mut replies = alone("tiny-lora", &[inquiry(2, 0..5), turned]);
     replies[1].decisions.reverse();
     assert_same(&replies[1..], &replies[..1]);
+}
+
+#[test]
+fn the_device_s_torso_answers_as_the_cpu_s() {
+    for name in ["tiny-lora", "tiny-legacy", "tiny-merged"] {
+        let mut inquiries = mixed();
+        // Longer than two chunks of the delta rule.
+        inquiries.push(Inquiry {
+            state: Arc::new(json!("My payouts fail again. ".repeat(40))),
+            questions: vec![question(1)],
+        });
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/decider/checkpoints").join(name);
+        let mut model = load_on(&folder, &Options::default(), &Device::Cpu, DType::F32).unwrap();
+        let work: Vec<Work> = inquiries.iter().map(|inquiry| model.encoder.work(inquiry).unwrap()).collect();
+        let expected = alone(name, &inquiries);
+        assert_same(&model.decide(&work).unwrap(), &expected);
+        assert_same(&model.decide(&work).unwrap(), &expected);
+    }
 }
 
 #[test]

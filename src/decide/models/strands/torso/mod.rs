@@ -2,8 +2,10 @@
 //! A family of models is one implementation of [`Torso`] (or two: one for the CPU, one for any device).
 
 mod cpu;
+mod device;
 
 pub use cpu::CpuTorso;
+pub use device::DeviceTorso;
 
 /// A decoder without its language-model head.
 pub trait Torso: Send + 'static {
