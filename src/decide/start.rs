@@ -33,6 +33,7 @@ fn checkpoint(name: &str, config: &Config) -> Result<Desk, LoadError> {
         base: located.base,
         published: located.published,
         strict_window: config.strict_window,
+        precision: config.precision,
         prefix_cache: config.prefix_cache.as_usize(),
         batch_tokens: config.batch_tokens.get(),
         threads: config.threads,

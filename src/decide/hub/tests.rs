@@ -13,6 +13,8 @@ use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use super::*;
+use crate::decide::models::strands;
+use crate::decide::{Decider, locate};
 
 const COMMIT: &str = "0123456789012345678901234567890123456789";
 
@@ -64,9 +66,39 @@ impl Hub {
         hub
     }
 
+    /// Publishes a whole folder under `acme/NAME`, some of its files changed or dropped.
+    async fn publish(&self, name: &str, folder: &Path, change: impl Fn(&str, Vec<u8>) -> Option<Vec<u8>>) {
+        let mut siblings = Vec::new();
+        for file in ["", "lora/"] {
+            for entry in fs::read_dir(folder.join(file)).into_iter().flatten().flatten() {
+                let inner = format!("{file}{}", entry.file_name().to_string_lossy());
+                let Ok(content) = fs::read(entry.path()) else { continue };
+                let Some(content) = change(&inner, content) else { continue };
+                self.serve_at(&format!("/acme/{name}"), &inner, &content, &sha256(&content), 0).await;
+                siblings.push(serde_json::json!({"rfilename": inner}));
+            }
+        }
+        let revision = serde_json::json!({"sha": COMMIT, "siblings": siblings});
+        Mock::given(path(format!("/api/models/acme/{name}/revision/main")))
+            .respond_with(ResponseTemplate::new(200).set_body_json(&revision))
+            .mount(&self.server)
+            .await;
+    }
+
     async fn serve(&self, name: &str, content: &[u8], tag: &str, cuts: usize) -> Arc<AtomicUsize> {
+        self.serve_at("/acme/tiny", name, content, tag, cuts).await
+    }
+
+    async fn serve_at(
+        &self,
+        repository: &str,
+        name: &str,
+        content: &[u8],
+        tag: &str,
+        cuts: usize,
+    ) -> Arc<AtomicUsize> {
         let asked = Arc::new(AtomicUsize::new(0));
-        let at = format!("/acme/tiny/resolve/{COMMIT}/{name}");
+        let at = format!("{repository}/resolve/{COMMIT}/{name}");
         Mock::given(method("HEAD"))
             .and(path(&at))
             .respond_with(
@@ -207,6 +239,34 @@ async fn the_token_is_sent_and_a_missing_model_is_said_so() {
     let read = HubSettings::read(|name| (name == "HF_HOME").then(|| home.clone()));
     let settings = HubSettings { token: read.token, ..hub.settings() };
     pull(&id("acme/secret"), &settings, &mut |_| {}).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checkpoint_and_its_base_come_from_the_hub() {
+    let hub = Hub::new(&[]).await;
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/decider/checkpoints");
+    hub.publish("decider", &fixtures.join("tiny-lora"), |name, content| match name {
+        "MANIFEST.sha256" | "provenance.json" => None,
+        "strands_decider_config.json" => {
+            Some(String::from_utf8(content).unwrap().replace("tiny-qwen35-base", "acme/base").into_bytes())
+        }
+        _ => Some(content),
+    })
+    .await;
+    hub.publish("base", &fixtures.join("tiny-qwen35-base"), |_, content| Some(content)).await;
+    let settings = hub.settings();
+    let located = tokio::task::spawn_blocking(move || {
+        let located = locate("acme/decider", None, &settings, false, &mut |_| {}).unwrap();
+        let offline = HubSettings { offline: true, ..settings };
+        assert_eq!(locate("acme/decider", None, &offline, false, &mut |_| {}).unwrap(), located);
+        located
+    })
+    .await
+    .unwrap();
+    assert_eq!(located.published, Some(("acme/decider".to_owned(), COMMIT.to_owned())));
+    let options = strands::Options { base: located.base, published: located.published, ..Default::default() };
+    let model = strands::load(&located.folder, &options).unwrap();
+    assert_eq!((model.info().name.as_str(), model.info().revision.as_str()), ("decider", COMMIT));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A linear layer in any of the formats.
 
+use serde::{Deserialize, Serialize};
+
 use super::bf16::Bf16;
 use super::f32::F32;
 use super::format::Format;
@@ -9,9 +11,11 @@ use super::panels::Panels;
 use super::product::product;
 
 /// What a layer's weights are kept in, and its inputs rounded to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// As they are: four bytes for a weight.
+    #[default]
     F32,
     /// Rounded to bf16: two bytes. Sums are in f32.
     Bf16,

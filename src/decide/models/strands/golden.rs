@@ -15,6 +15,7 @@ use super::readback::{expected_level, legend, reference_confidence, round4};
 use super::shards::{Rounding, Shard};
 use super::torso::{After, CpuTorso, Segment, Torso};
 use super::window::Refusal;
+use crate::decide::kernels::Precision;
 use crate::decide::{Decider, Encoded, Reply};
 use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
 
@@ -192,6 +193,20 @@ fn tiny_legacy_answers_as_the_reference_did() {
 #[test]
 fn tiny_merged_answers_as_the_reference_did() {
     check_golden("tiny-merged");
+}
+
+#[test]
+fn narrow_models_are_exact_in_any_precision() {
+    let requests = lines("tiny-legacy.jsonl");
+    for precision in [Precision::Bf16, Precision::Int8] {
+        let mut model = model("tiny-legacy", &Options { precision, ..Options::default() });
+        for line in requests.iter().take(20) {
+            let inquiry = inquiry(line.member("request").unwrap());
+            let mut theirs = json_of(line, "response");
+            theirs.as_object_mut().unwrap().shift_remove("model");
+            assert_like(&body(&inquiry, &answer(&mut model, &inquiry), 0.0), &theirs, "narrow");
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::prefix::PrefixCache;
 use super::shards::{Rounding, Shard};
 use super::torso::{CpuTorso, DeviceTorso, Torso};
 use super::weights::{Adapter, Weights};
+use crate::decide::kernels::Precision;
 use crate::decide::{Calibration, Capabilities, ModelInfo};
 
 /// How a checkpoint is loaded and run.
@@ -27,6 +28,8 @@ pub struct Options {
     pub published: Option<(String, String)>,
     /// Refuse what is longer than the window instead of cutting it.
     pub strict_window: bool,
+    /// What the CPU computes products in.
+    pub precision: Precision,
     /// Bytes of prefix states that are kept for later requests.
     pub prefix_cache: usize,
     /// Tokens of one forward pass.
@@ -41,6 +44,7 @@ impl Default for Options {
             base: None,
             published: None,
             strict_window: false,
+            precision: Precision::F32,
             prefix_cache: 1 << 30,
             batch_tokens: 4096,
             threads: None,
@@ -50,7 +54,7 @@ impl Default for Options {
 
 /// Loads a checkpoint for the CPU.
 pub fn load(folder: &Path, options: &Options) -> Result<Strands<CpuTorso>, LoadError> {
-    load_with(folder, options, CpuTorso::load)
+    load_with(folder, options, |config, weights| CpuTorso::load(config, weights, options.precision))
 }
 
 /// Loads a checkpoint for a device of candle's; products are computed in `dtype`.

@@ -5,11 +5,13 @@ use rayon::prelude::*;
 use super::super::super::config::TorsoConfig;
 use super::super::super::error::LoadError;
 use super::super::super::weights::Weights;
-use super::linear::Linear;
+use super::linear::load;
 use super::norm::{norm_in_place, zero_centred};
 use super::place::Places;
 use super::{LayerState, gather};
-use crate::decide::kernels::{Rows, RowsMut, Threads, exp, sigmoid, times, times_transposed, vectorised};
+use crate::decide::kernels::{
+    Linear, Precision, Rows, RowsMut, Threads, exp, sigmoid, times, times_transposed, vectorised,
+};
 
 /// Query rows that one task takes.
 const QUERY_ROWS: usize = 64;
@@ -47,7 +49,12 @@ struct Task {
 }
 
 impl Attention {
-    pub fn load(config: &TorsoConfig, weights: &Weights, path: &str) -> Result<Self, LoadError> {
+    pub fn load(
+        config: &TorsoConfig,
+        weights: &Weights,
+        path: &str,
+        precision: Precision,
+    ) -> Result<Self, LoadError> {
         let path = format!("{path}self_attn.");
         let query_width = config.heads * config.head_dim;
         let kv_width = config.kv_heads * config.head_dim;
@@ -56,16 +63,17 @@ impl Attention {
         };
         let pairs = config.rotary / 2;
         Ok(Self {
-            query: Linear::load(weights, &path, &[("q_proj", 2 * query_width)], config.hidden)?,
-            key_value: Linear::load(
+            query: load(weights, &path, &[("q_proj", 2 * query_width)], config.hidden, precision)?,
+            key_value: load(
                 weights,
                 &path,
                 &[("k_proj", kv_width), ("v_proj", kv_width)],
                 config.hidden,
+                precision,
             )?,
             query_norm: norm("q_norm")?,
             key_norm: norm("k_norm")?,
-            output: Linear::load(weights, &path, &[("o_proj", config.hidden)], query_width)?,
+            output: load(weights, &path, &[("o_proj", config.hidden)], query_width, precision)?,
             frequencies: (0..pairs)
                 .map(|pair| 1.0 / config.rope_theta.powf(2.0 * pair as f32 / config.rotary as f32))
                 .collect(),
@@ -87,7 +95,7 @@ impl Attention {
         let (head_dim, kv_width) = (config.head_dim, config.kv_heads * config.head_dim);
         let query_width = config.heads * head_dim;
         let mut key_value = vec![0.0; places.rows * 2 * kv_width];
-        self.key_value.apply(normed, &mut key_value, false);
+        self.key_value.apply(normed, &mut key_value);
         let keys = self.keys(config, places, &key_value, see);
 
         let all: Vec<usize>;
@@ -103,7 +111,7 @@ impl Attention {
             }
         };
         let mut queries = vec![0.0; query_rows.len() * 2 * query_width];
-        self.query.apply(query_input, &mut queries, false);
+        self.query.apply(query_input, &mut queries);
         see("q_proj", &queries);
         self.turn_queries(config, places, query_rows, &mut queries);
 
@@ -125,7 +133,7 @@ impl Attention {
         }
         gate(config, &queries, &mut mixed);
         see("o_proj.in", &mixed);
-        self.output.apply(&mixed, stream, true);
+        self.output.apply_adding(&mixed, stream);
 
         (0..places.places.len())
             .map(|segment| {

@@ -5,11 +5,13 @@ use rayon::prelude::*;
 use super::super::super::config::TorsoConfig;
 use super::super::super::error::LoadError;
 use super::super::super::weights::Weights;
-use super::linear::Linear;
+use super::linear::load;
 use super::norm::inverse_rms;
 use super::place::Places;
 use super::{LayerState, gather};
-use crate::decide::kernels::{Fused, Kernel, dot, run, sigmoid, silu, softplus, vectorised};
+use crate::decide::kernels::{
+    Fused, Kernel, Linear, Precision, dot, run, sigmoid, silu, softplus, vectorised,
+};
 
 /// Value columns that are worked on at a time: their part of the state stays in the first cache, their sums in registers.
 const COLUMNS: usize = 32;
@@ -52,7 +54,12 @@ struct Head<'a> {
 }
 
 impl Delta {
-    pub fn load(config: &TorsoConfig, weights: &Weights, path: &str) -> Result<Self, LoadError> {
+    pub fn load(
+        config: &TorsoConfig,
+        weights: &Weights,
+        path: &str,
+        precision: Precision,
+    ) -> Result<Self, LoadError> {
         let path = format!("{path}linear_attn.");
         let heads = config.value_heads;
         let value_width = heads * config.value_dim;
@@ -61,17 +68,19 @@ impl Delta {
         let conv = values("conv1d.weight", &[channels, 1, config.conv])?;
         let a_log = values("A_log", &[heads])?;
         Ok(Self {
-            input: Linear::load(
+            input: load(
                 weights,
                 &path,
                 &[("in_proj_qkv", channels), ("in_proj_z", value_width)],
                 config.hidden,
+                precision,
             )?,
-            gates: Linear::load(
+            gates: load(
                 weights,
                 &path,
                 &[("in_proj_b", heads), ("in_proj_a", heads)],
                 config.hidden,
+                Precision::F32,
             )?,
             conv: (0..config.conv)
                 .flat_map(|tap| conv.iter().skip(tap).step_by(config.conv).copied())
@@ -79,7 +88,7 @@ impl Delta {
             decay: a_log.iter().map(|a_log| -a_log.exp()).collect(),
             dt_bias: values("dt_bias", &[heads])?,
             norm: values("norm.weight", &[config.value_dim])?,
-            output: Linear::load(weights, &path, &[("out_proj", config.hidden)], value_width)?,
+            output: load(weights, &path, &[("out_proj", config.hidden)], value_width, precision)?,
         })
     }
 
@@ -99,7 +108,7 @@ impl Delta {
         let value_width = config.value_heads * config.value_dim;
         let width = channels + value_width;
         let mut input = vec![0.0; places.rows * width];
-        self.input.apply(normed, &mut input, false);
+        self.input.apply(normed, &mut input);
         see("in_proj", &input);
         let gates = self.gates(config, normed, places.rows, see);
         let tails = self.tails(config, places, prefix, &input, width);
@@ -118,7 +127,7 @@ impl Delta {
             &input[row * width + channels..][..value_width]
         });
         see("gated_norm.out", &mixed);
-        self.output.apply(&mixed, stream, true);
+        self.output.apply_adding(&mixed, stream);
         places
             .places
             .iter()
@@ -140,7 +149,7 @@ impl Delta {
     ) -> Vec<(f32, f32)> {
         let heads = config.value_heads;
         let mut raw = vec![0.0; rows * 2 * heads];
-        self.gates.apply(normed, &mut raw, false);
+        self.gates.apply(normed, &mut raw);
         see("gates", &raw);
         let mut gates = vec![(0.0, 0.0); rows * heads];
         for (row, raw) in raw.chunks_exact(2 * heads).enumerate() {

@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 use self::attention::Attention;
 use self::delta::Delta;
-use self::linear::Linear;
 use self::norm::{norm_rows, zero_centred};
 use self::place::Places;
 use super::super::config::{Mixer, TorsoConfig};
@@ -19,7 +18,7 @@ use super::super::error::LoadError;
 use super::super::shards::Table;
 use super::super::weights::Weights;
 use super::{Pass, Segment, Torso, TorsoError};
-use crate::decide::kernels::{silu, vectorised};
+use crate::decide::kernels::{Linear, Precision, silu, vectorised};
 
 /// Rows that go through an MLP at a time: enough to keep the products busy, few enough to stay in the cache.
 const MLP_ROWS: usize = 512;
@@ -65,7 +64,7 @@ enum LayerState {
 
 impl CpuTorso {
     /// Takes the weights.
-    pub fn load(config: TorsoConfig, weights: &Weights) -> Result<Self, LoadError> {
+    pub fn load(config: TorsoConfig, weights: &Weights, precision: Precision) -> Result<Self, LoadError> {
         let hidden = config.hidden;
         let embedding = weights.embedding(config.vocab, hidden)?;
         let norm = zero_centred(weights.values("norm.weight", &[hidden])?);
@@ -78,16 +77,19 @@ impl CpuTorso {
             layers.push(Layer {
                 input_norm: norm("input_layernorm")?,
                 mixer: match mixer {
-                    Mixer::Attention => MixerWeights::Attention(Attention::load(&config, weights, &path)?),
-                    Mixer::Delta => MixerWeights::Delta(Delta::load(&config, weights, &path)?),
+                    Mixer::Attention => {
+                        MixerWeights::Attention(Attention::load(&config, weights, &path, precision)?)
+                    }
+                    Mixer::Delta => MixerWeights::Delta(Delta::load(&config, weights, &path, precision)?),
                 },
                 post_norm: norm("post_attention_layernorm")?,
-                gate_up: Linear::load(weights, &format!("{path}mlp."), &up, hidden)?,
-                down: Linear::load(
+                gate_up: linear::load(weights, &format!("{path}mlp."), &up, hidden, precision)?,
+                down: linear::load(
                     weights,
                     &format!("{path}mlp."),
                     &[("down_proj", hidden)],
                     config.intermediate,
+                    precision,
                 )?,
             });
         }
@@ -194,7 +196,7 @@ impl Layer {
             let rows = normed.len() / hidden;
             let gate_up = &mut gate_up[..rows * 2 * intermediate];
             let product = &mut product[..rows * intermediate];
-            self.gate_up.apply(normed, gate_up, false);
+            self.gate_up.apply(normed, gate_up);
             product.par_chunks_mut(intermediate).zip(gate_up.par_chunks(2 * intermediate)).for_each(
                 |(product, gate_up)| {
                     let (gate, up) = gate_up.split_at(intermediate);
@@ -205,7 +207,7 @@ impl Layer {
                     });
                 },
             );
-            self.down.apply(product, stream, true);
+            self.down.apply_adding(product, stream);
         }
     }
 }
