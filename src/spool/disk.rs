@@ -15,15 +15,17 @@ const LOCK: &str = "lock";
 /// What the writer does to the disk. The tests' second implementation fails where they want it to.
 pub(super) trait Disk: Send {
     /// A new segment with its header, durable.
-    fn create(&mut self, header: Header) -> Result<File, SpoolError>;
+    fn next(&mut self) -> Result<(Header, File), SpoolError>;
     /// Writes at a position.
     fn write(&mut self, file: &File, number: u64, bytes: &[u8], at: u64) -> Result<(), SpoolError>;
     /// Makes what was written durable.
     fn sync(&mut self, file: &File, number: u64) -> Result<(), SpoolError>;
     /// Takes back what was written from a position on.
     fn truncate(&mut self, file: &File, number: u64, at: u64) -> Result<(), SpoolError>;
-    /// Removes a segment.
-    fn remove(&mut self, number: u64) -> Result<(), SpoolError>;
+    /// Begins to remove a segment.
+    fn remove(&mut self, number: u64);
+    /// Segments whose removal has ended since the last call, and how.
+    fn removed(&mut self) -> Vec<(u64, Result<(), SpoolError>)>;
 }
 
 /// A folder of segments, locked against other processes as long as this lives.
@@ -47,6 +49,11 @@ impl Folder {
                 Err(SpoolError::disk(DiskAction::Create, &lock_path, &error))
             }
         }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Numbers of the segments that are there, in order.
@@ -81,44 +88,45 @@ impl Folder {
     }
 }
 
-impl Disk for Folder {
-    fn create(&mut self, header: Header) -> Result<File, SpoolError> {
-        let path = segment_path(&self.path, header.number);
-        let failed = |action| {
-            let path = path.clone();
-            move |error: io::Error| SpoolError::disk(action, &path, &error)
-        };
+impl Folder {
+    /// Makes a segment with its header, durable.
+    pub fn create(&self, header: Header) -> Result<File, SpoolError> {
+        let number = header.number;
+        let path = segment_path(&self.path, number);
         let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(failed(DiskAction::Create))?;
+        let file = file.map_err(|error| self.failed(DiskAction::Create, number, &error))?;
         let made = || {
-            file.write_all_at(&header.encode(), 0).map_err(failed(DiskAction::Write))?;
-            file.sync_all().map_err(failed(DiskAction::Sync))?;
-            let folder = File::open(&self.path).map_err(failed(DiskAction::Read))?;
-            folder.sync_all().map_err(failed(DiskAction::Sync))
+            let write = |error| self.failed(DiskAction::Write, number, &error);
+            let sync = |error| self.failed(DiskAction::Sync, number, &error);
+            file.write_all_at(&header.encode(), 0).map_err(write)?;
+            file.sync_all().map_err(sync)?;
+            File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(sync)
         };
-        match made() {
-            Ok(()) => Ok(file),
-            Err(error) => {
-                // A segment without its header holds nothing; the next one has another number.
-                let _ = fs::remove_file(&path);
-                Err(error)
-            }
+        if let Err(error) = made() {
+            // A segment without its header holds nothing; the next one has another number.
+            let _ = fs::remove_file(&path);
+            return Err(error);
         }
+        Ok(file)
     }
 
-    fn write(&mut self, file: &File, number: u64, bytes: &[u8], at: u64) -> Result<(), SpoolError> {
+    /// Writes at a position.
+    pub fn write(&self, file: &File, number: u64, bytes: &[u8], at: u64) -> Result<(), SpoolError> {
         file.write_all_at(bytes, at).map_err(|error| self.failed(DiskAction::Write, number, &error))
     }
 
-    fn sync(&mut self, file: &File, number: u64) -> Result<(), SpoolError> {
+    /// Makes what was written durable.
+    pub fn sync(&self, file: &File, number: u64) -> Result<(), SpoolError> {
         file.sync_data().map_err(|error| self.failed(DiskAction::Sync, number, &error))
     }
 
-    fn truncate(&mut self, file: &File, number: u64, at: u64) -> Result<(), SpoolError> {
+    /// Takes back what was written from a position on.
+    pub fn truncate(&self, file: &File, number: u64, at: u64) -> Result<(), SpoolError> {
         file.set_len(at).map_err(|error| self.failed(DiskAction::Write, number, &error))
     }
 
-    fn remove(&mut self, number: u64) -> Result<(), SpoolError> {
+    /// Removes a segment.
+    pub fn remove(&self, number: u64) -> Result<(), SpoolError> {
         match fs::remove_file(segment_path(&self.path, number)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(self.failed(DiskAction::Remove, number, &error))
@@ -126,9 +134,7 @@ impl Disk for Folder {
             _ => Ok(()),
         }
     }
-}
 
-impl Folder {
     fn failed(&self, action: DiskAction, number: u64, error: &io::Error) -> SpoolError {
         SpoolError::disk(action, &segment_path(&self.path, number), error)
     }

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::disk::{Folder, read_record, segment_path};
 use super::format::{Mark, RECORD_HEADER, decode_entry};
+use super::keeper::Keeper;
 use super::recover::{Recovery, recover};
 use super::writer::{Append, Writer, space};
 use super::{Config, SpoolError};
@@ -82,6 +83,37 @@ struct Waiting {
     closing: bool,
 }
 
+impl Shared {
+    fn settled(&self, entry: Mark) {
+        let mut waiting = lock(&self.waiting);
+        waiting.settled.push(entry);
+        if waiting.settled.len() == 1 {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// A durable entry on its way to its caller. If that went away, it was never acknowledged and is done.
+#[derive(Debug)]
+struct Unclaimed {
+    id: Option<SpoolId>,
+    shared: Arc<Shared>,
+}
+
+impl Unclaimed {
+    fn claim(mut self) -> Option<SpoolId> {
+        self.id.take()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.shared.settled(id.mark());
+        }
+    }
+}
+
 impl std::fmt::Debug for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (appends, settled) = (self.appends.len(), self.settled.len());
@@ -104,13 +136,14 @@ impl Spool {
     /// Opens the spool in this folder, reads what an earlier process left (blocking; as long as the disk takes for
     /// `max_bytes`), and starts the writer's thread.
     pub fn open(path: &Path, config: &Config) -> Result<(Self, Replay), SpoolError> {
-        let mut folder = Folder::open(path)?;
-        let remains = recover(&mut folder)?;
+        let folder = Folder::open(path)?;
+        let remains = recover(&folder)?;
         let recovery = remains.recovery;
         metrics::spool_recovered(recovery.entries, recovery.damaged_bytes, recovery.torn_bytes);
         let used = Arc::new(AtomicU64::new(0));
-        let sizes = remains.bytes.into_iter().collect();
-        let writer = Writer::new(folder, remains.ledger, sizes, config.segment_bytes.0, Arc::clone(&used));
+        let keeper = Keeper::start(folder, remains.next_number)?;
+        let writer =
+            Writer::new(keeper, remains.ledger, remains.sizes, config.segment_bytes.0, Arc::clone(&used));
         let shared = Arc::new(Shared::default());
         let (alive, closed) = tokio::sync::watch::channel(());
         let thread = std::thread::Builder::new().name("spool".to_owned()).spawn({
@@ -142,7 +175,13 @@ impl Spool {
         let units = bytes.len().div_ceil(UNIT).clamp(1, ROOM) as u32;
         let room =
             Arc::clone(&self.0.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)?;
-        let (reply, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
+        let shared = Arc::clone(&self.0.shared);
+        let reply = Box::new(move |result: Result<SpoolId, SpoolError>| {
+            let unclaimed = result.map(|id| Unclaimed { id: Some(id), shared });
+            // If the caller went away this drops the id, and with it the entry.
+            let _ = sender.send(unclaimed);
+        });
         {
             let mut waiting = lock(&self.0.shared.waiting);
             if waiting.closing {
@@ -153,16 +192,13 @@ impl Spool {
         // From here on the writer answers for the space.
         refund.bytes = 0;
         self.0.shared.wake.notify_one();
-        answer.await.unwrap_or(Err(SpoolError::Closed))
+        let unclaimed = answer.await.map_err(|_| SpoolError::Closed)??;
+        unclaimed.claim().ok_or(SpoolError::Closed)
     }
 
     /// The entry is done: its space may be used again, and it is not replayed. Never blocks.
     pub fn settled(&self, id: SpoolId) {
-        let mut waiting = lock(&self.0.shared.waiting);
-        waiting.settled.push(id.mark());
-        if waiting.settled.len() == 1 {
-            self.0.shared.wake.notify_one();
-        }
+        self.0.shared.settled(id.mark());
     }
 
     /// Reads an entry back (blocking), for instance to deliver it again.
@@ -263,7 +299,7 @@ impl Drop for Ending {
 }
 
 /// The writer's thread.
-fn run(shared: &Shared, mut writer: Writer<Folder>) {
+fn run(shared: &Shared, mut writer: Writer<Keeper>) {
     writer.sweep(Instant::now());
     loop {
         let batch = wait(shared, writer.next_sweep());

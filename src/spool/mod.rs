@@ -5,6 +5,7 @@ mod config;
 mod disk;
 mod error;
 mod format;
+mod keeper;
 mod ledger;
 mod log;
 mod recover;

@@ -1,6 +1,8 @@
 //! Reads what an earlier process left: live entries in order, what was torn, what is damaged.
 
-use super::disk::{Disk, Folder};
+use std::collections::HashMap;
+
+use super::disk::Folder;
 use super::format::{Found, Header, Mark, RECORD_HEADER, SEGMENT_HEADER, scan};
 use super::ledger::Ledger;
 use super::{SpoolError, SpoolId};
@@ -25,20 +27,24 @@ pub(super) struct Remains {
     pub recovery: Recovery,
     pub ledger: Ledger,
     pub ids: Vec<SpoolId>,
-    /// Bytes of all segments.
-    pub bytes: Vec<(u64, u64)>,
+    /// Bytes of all segments, by number.
+    pub sizes: HashMap<u64, u64>,
+    /// A number that no segment has had since the oldest that is left.
+    pub next_number: u64,
 }
 
 /// Reads all segments of `folder`. Afterwards all of them are sealed: new entries go to a new one.
-pub(super) fn recover(folder: &mut Folder) -> Result<Remains, SpoolError> {
+pub(super) fn recover(folder: &Folder) -> Result<Remains, SpoolError> {
     let mut found = Remains {
         recovery: Recovery::default(),
         ledger: Ledger::default(),
         ids: Vec::new(),
-        bytes: Vec::new(),
+        sizes: HashMap::new(),
+        next_number: 1,
     };
     let mut marks: Vec<(u64, Mark)> = Vec::new();
     for number in folder.segments()? {
+        found.next_number = number + 1;
         let bytes = folder.read(number)?;
         let Some(header) = Header::decode(&bytes).filter(|header| header.number == number) else {
             // The header is made durable before the first entry is taken: a shorter file never held one.
@@ -54,7 +60,7 @@ pub(super) fn recover(folder: &mut Folder) -> Result<Remains, SpoolError> {
             continue;
         };
         found.ledger.open(number);
-        found.bytes.push((number, bytes.len() as u64));
+        found.sizes.insert(number, bytes.len() as u64);
         for record in scan(&bytes, header) {
             match record {
                 Found::Entry { index, payload, .. } => {

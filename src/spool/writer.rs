@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::disk::Disk;
 use super::format::{Header, Mark, RECORD_HEADER, SEGMENT_HEADER, encode_entry, encode_marks};
@@ -19,6 +18,8 @@ use crate::metrics;
 /// A segment that is done stays for this long. Deliveries of one trace are settled one after the other; if the process is
 /// killed in between, the marks of all of them should be there, or half a trace would be replayed.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
+/// Removals that are under way at most.
+const MOST_REMOVALS: usize = 8;
 const MARKS_PER_RECORD: usize = 1 << 16;
 
 /// An entry that waits to become durable.
@@ -27,7 +28,8 @@ pub(super) struct Append {
     pub payload: Bytes,
     /// Space that it was promised on disk: its payload and its record's header.
     pub reserved: u64,
-    pub reply: oneshot::Sender<Result<SpoolId, SpoolError>>,
+    /// Called once, with where it is or why it is not.
+    pub reply: Box<dyn FnOnce(Result<SpoolId, SpoolError>) + Send>,
     /// Its share of the memory for waiting entries; free when it is written.
     pub room: OwnedSemaphorePermit,
 }
@@ -44,7 +46,6 @@ pub(super) struct Writer<D> {
     disk: D,
     ledger: Ledger,
     active: Option<Active>,
-    next_number: u64,
     segment_bytes: u64,
     /// Bytes on disk by segment.
     sizes: HashMap<u64, u64>,
@@ -56,6 +57,8 @@ pub(super) struct Writer<D> {
     unsynced: bool,
     /// Segments that are done, and since when.
     doomed: Vec<(u64, Instant)>,
+    /// Segments that are being removed.
+    going: Vec<u64>,
     buffer: Vec<u8>,
 }
 
@@ -69,18 +72,17 @@ impl<D: Disk> Writer<D> {
         used: Arc<AtomicU64>,
     ) -> Self {
         used.store(sizes.values().sum(), Ordering::Relaxed);
-        let next_number = sizes.keys().max().map_or(1, |last| last + 1);
         Self {
             disk,
             ledger,
             active: None,
-            next_number,
             segment_bytes,
             sizes,
             used,
             marks: Vec::new(),
             unsynced: false,
             doomed: Vec::new(),
+            going: Vec::new(),
             buffer: Vec::new(),
         }
     }
@@ -95,7 +97,7 @@ impl<D: Disk> Writer<D> {
                 metrics::spool_appends("failed", waiting.len());
                 for append in waiting.drain(..) {
                     self.used.fetch_sub(append.reserved, Ordering::Relaxed);
-                    let _ = append.reply.send(Err(error.clone()));
+                    (append.reply)(Err(error.clone()));
                 }
             }
         }
@@ -108,13 +110,25 @@ impl<D: Disk> Writer<D> {
 
     /// Removes segments that have been done for long enough.
     pub fn sweep(&mut self, now: Instant) {
+        for (number, result) in self.disk.removed() {
+            self.going.retain(|going| *going != number);
+            if let Err(error) = result {
+                tracing::warn!(%error, "the spool cannot remove a segment that is done; it tries again");
+                self.doomed.push((number, now));
+                continue;
+            }
+            self.ledger.remove(number);
+            self.used.fetch_sub(self.sizes.remove(&number).unwrap_or_default(), Ordering::Relaxed);
+            metrics::spool_held(self.used.load(Ordering::Relaxed), self.ledger.live());
+        }
         for done in self.ledger.done() {
-            if !self.doomed.iter().any(|(doomed, _)| *doomed == done) {
+            if !self.going.contains(&done) && !self.doomed.iter().any(|(doomed, _)| *doomed == done) {
                 self.marks.extend(self.ledger.needed(done));
                 self.doomed.push((done, now));
             }
         }
-        if !self.doomed.iter().any(|(_, since)| now.saturating_duration_since(*since) >= GRACE) {
+        let is_ripe = |(_, since): &(u64, Instant)| now.saturating_duration_since(*since) >= GRACE;
+        if !self.doomed.iter().any(is_ripe) {
             return;
         }
         // What settled these segments' neighbours has to be durable before the segments go.
@@ -122,24 +136,26 @@ impl<D: Disk> Writer<D> {
             tracing::warn!(%error, "the spool cannot note what is settled; it keeps the segments");
             return;
         }
-        let (gone, stay): (Vec<_>, Vec<_>) =
-            self.doomed.drain(..).partition(|(_, since)| now.saturating_duration_since(*since) >= GRACE);
-        self.doomed = stay;
-        for (number, since) in gone {
-            if let Err(error) = self.disk.remove(number) {
-                tracing::warn!(%error, "the spool cannot remove a segment that is done; it tries again");
-                self.doomed.push((number, since));
-                continue;
-            }
-            self.ledger.remove(number);
-            self.used.fetch_sub(self.sizes.remove(&number).unwrap_or_default(), Ordering::Relaxed);
+        // The oldest first: marks stand in later segments than what they settle.
+        self.doomed.sort_unstable_by_key(|(number, _)| *number);
+        let room = MOST_REMOVALS - self.going.len();
+        let ripe: Vec<u64> = self
+            .doomed
+            .iter()
+            .filter(|doomed| is_ripe(doomed))
+            .map(|(number, _)| *number)
+            .take(room)
+            .collect();
+        self.doomed.retain(|(number, _)| !ripe.contains(number));
+        for number in ripe {
+            self.going.push(number);
+            self.disk.remove(number);
         }
-        metrics::spool_held(self.used.load(Ordering::Relaxed), self.ledger.live());
     }
 
     /// When [`Writer::sweep`] has something to do, if nothing else happens.
     pub fn next_sweep(&self) -> Option<Duration> {
-        (!self.doomed.is_empty() || !self.marks.is_empty()).then_some(GRACE)
+        (!self.doomed.is_empty() || !self.going.is_empty() || !self.marks.is_empty()).then_some(GRACE)
     }
 
     /// Writes what is left to say. Afterwards a spool in which nothing is live is empty.
@@ -153,7 +169,11 @@ impl<D: Disk> Writer<D> {
             return;
         }
         for number in self.ledger.done() {
-            let _ = self.disk.remove(number);
+            if !self.going.contains(&number) {
+                self.disk.remove(number);
+                // Nobody needs the results any more, but they must not pile up.
+                self.disk.removed();
+            }
         }
     }
 
@@ -195,13 +215,9 @@ impl<D: Disk> Writer<D> {
         }
         metrics::spool_appends("ok", taken.len());
         for (append, id) in taken {
-            let entry = id.mark();
-            self.ledger.appended(entry);
+            self.ledger.appended(id.mark());
             drop(append.room);
-            // Nobody holds what a caller that went away was to get: it was never acknowledged.
-            if append.reply.send(Ok(id)).is_err() {
-                self.marks.push(entry);
-            }
+            (append.reply)(Ok(id));
         }
         self.active = Some(active);
         metrics::spool_held(self.used.load(Ordering::Relaxed), self.ledger.live());
@@ -256,9 +272,7 @@ impl<D: Disk> Writer<D> {
         if let Some(active) = self.active.take() {
             return Ok(active);
         }
-        let header = Header { number: self.next_number, salt: salt() };
-        self.next_number += 1;
-        let file = self.disk.create(header)?;
+        let (header, file) = self.disk.next()?;
         self.ledger.open(header.number);
         self.grow(header.number, SEGMENT_HEADER as u64, SEGMENT_HEADER as u64);
         Ok(Active { header, file, offset: SEGMENT_HEADER as u64, entries: 0 })
@@ -292,16 +306,11 @@ pub(super) fn space(payload: usize) -> u64 {
     (payload + RECORD_HEADER) as u64
 }
 
-/// Nothing that a sender can know.
-fn salt() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use tokio::sync::Semaphore;
+    use tokio::sync::{Semaphore, oneshot};
 
     use super::super::DiskAction;
     use super::super::disk::Folder;
@@ -311,8 +320,10 @@ mod tests {
     /// A folder whose next writes or syncs fail.
     struct Failing {
         folder: Folder,
+        number: u64,
         writes: usize,
         syncs: usize,
+        removed: Vec<(u64, Result<(), SpoolError>)>,
     }
 
     impl Failing {
@@ -323,8 +334,10 @@ mod tests {
     }
 
     impl Disk for Failing {
-        fn create(&mut self, header: Header) -> Result<File, SpoolError> {
-            self.folder.create(header)
+        fn next(&mut self) -> Result<(Header, File), SpoolError> {
+            self.number += 1;
+            let header = Header { number: self.number, salt: 5 };
+            self.folder.create(header).map(|file| (header, file))
         }
 
         fn write(&mut self, file: &File, number: u64, bytes: &[u8], at: u64) -> Result<(), SpoolError> {
@@ -349,15 +362,25 @@ mod tests {
             self.folder.truncate(file, number, at)
         }
 
-        fn remove(&mut self, number: u64) -> Result<(), SpoolError> {
-            self.folder.remove(number)
+        fn remove(&mut self, number: u64) {
+            self.removed.push((number, self.folder.remove(number)));
+        }
+
+        fn removed(&mut self) -> Vec<(u64, Result<(), SpoolError>)> {
+            std::mem::take(&mut self.removed)
         }
     }
 
     type Answer = oneshot::Receiver<Result<SpoolId, SpoolError>>;
 
     fn writer(path: &Path, segment_bytes: u64) -> Writer<Failing> {
-        let disk = Failing { folder: Folder::open(path).unwrap(), writes: 0, syncs: 0 };
+        let disk = Failing {
+            folder: Folder::open(path).unwrap(),
+            number: 0,
+            writes: 0,
+            syncs: 0,
+            removed: Vec::new(),
+        };
         Writer::new(disk, Ledger::default(), HashMap::new(), segment_bytes, Arc::new(AtomicU64::new(0)))
     }
 
@@ -368,6 +391,7 @@ mod tests {
         let payload = Bytes::copy_from_slice(text.as_bytes());
         let reserved = space(payload.len());
         writer.used.fetch_add(reserved, Ordering::Relaxed);
+        let reply = Box::new(move |result| reply.send(result).unwrap());
         (Append { kind: 1, payload, reserved, reply, room }, answer)
     }
 
@@ -385,7 +409,7 @@ mod tests {
     /// Entries that the next process would replay.
     fn live_after(writer: Writer<Failing>, path: &Path) -> usize {
         drop(writer);
-        let remains = recover(&mut Folder::open(path).unwrap()).unwrap();
+        let remains = recover(&Folder::open(path).unwrap()).unwrap();
         assert_eq!(remains.recovery.damaged_places, 0);
         remains.ids.len()
     }
@@ -433,6 +457,7 @@ mod tests {
         assert!(path.exists(), "it stays for the grace");
         writer.sweep(now + GRACE);
         assert!(!path.exists());
+        writer.sweep(now + GRACE);
         assert_eq!(writer.used.load(Ordering::Relaxed), size_on_disk(folder.path()));
         let remains = live_after(writer, folder.path());
         assert_eq!(remains, 1, "{second:?} is live");
@@ -459,16 +484,6 @@ mod tests {
         let gone = super::super::disk::segment_path(folder.path(), settled.mark().segment + 1);
         assert!(!gone.exists());
         assert_eq!(live_after(writer, folder.path()), 2, "only the one never settled and {third:?}");
-    }
-
-    #[test]
-    fn an_entry_whose_caller_went_away_does_not_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut writer = writer(folder.path(), 1 << 20);
-        let (entry, answer) = append(&writer, "nobody waits for this");
-        drop(answer);
-        writer.commit(vec![entry], Vec::new());
-        assert_eq!(live_after(writer, folder.path()), 0);
     }
 
     #[test]
