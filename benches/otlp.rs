@@ -38,7 +38,7 @@ fn span(index: u64, attributes: Vec<KeyValue>) -> Span {
     Span {
         trace_id: u128::from(trace + 1).to_be_bytes().to_vec(),
         span_id: span_id(position),
-        parent_span_id: if position == 0 { Vec::new() } else { span_id(position - 1) },
+        parent_span_id: if position == 0 { Vec::new() } else { span_id(0) },
         name: "chat gpt-4o".into(),
         kind: 3,
         start_time_unix_nano: NOW.0 + index,
@@ -50,27 +50,31 @@ fn span(index: u64, attributes: Vec<KeyValue>) -> Span {
 
 /// A span of an agent's run: it is the root, a model call that asks for a tool, or that tool.
 fn small(index: u64) -> Span {
-    let call = format!("call_{}", index / 2);
+    // A model call and the tool span after it.
+    let call = format!("call_{}", index.div_ceil(2));
     let attributes = match index % SPANS_PER_TRACE {
         0 => vec![
             text("gen_ai.operation.name", "invoke_agent"),
             text("gen_ai.agent.name", "refunds"),
             text("gen_ai.conversation.id", format!("conversation-{index}")),
         ],
-        position if position % 2 == 1 => vec![
-            text("gen_ai.operation.name", "chat"),
-            text("gen_ai.provider.name", "openai"),
-            text("gen_ai.request.model", "gpt-4o"),
-            text("gen_ai.response.id", format!("chatcmpl-{index}")),
-            pair("gen_ai.usage.input_tokens", any_value::Value::IntValue(211)),
-            pair("gen_ai.usage.output_tokens", any_value::Value::IntValue(42)),
-            text(
-                "gen_ai.output.messages",
-                format!(
-                    r#"[{{"role":"assistant","parts":[{{"type":"text","content":"Order {index} was paid on 3 May."}},{{"type":"tool_call","id":"{call}","name":"lookup","arguments":{{"id":{index}}}}}]}}]"#
-                ),
-            ),
-        ],
+        position if position % 2 == 1 => {
+            let asked = r#"[{"role":"user","parts":[{"type":"text","content":"Was my order paid?"}]}]"#;
+            let said = format!(r#"{{"type":"text","content":"Order {index} was paid on 3 May."}}"#);
+            let asks = format!(
+                r#"{{"type":"tool_call","id":"{call}","name":"lookup","arguments":{{"id":{index}}}}}"#
+            );
+            let parts = if position == SPANS_PER_TRACE - 1 { said } else { format!("{said},{asks}") };
+            vec![
+                text("gen_ai.operation.name", "chat"),
+                text("gen_ai.provider.name", "openai"),
+                text("gen_ai.request.model", "gpt-4o"),
+                text("gen_ai.response.id", format!("chatcmpl-{index}")),
+                pair("gen_ai.usage.input_tokens", any_value::Value::IntValue(211)),
+                text("gen_ai.input.messages", asked),
+                text("gen_ai.output.messages", format!(r#"[{{"role":"assistant","parts":[{parts}]}}]"#)),
+            ]
+        }
         _ => vec![
             text("gen_ai.operation.name", "execute_tool"),
             text("gen_ai.tool.name", "lookup"),
@@ -82,12 +86,17 @@ fn small(index: u64) -> Span {
     span(index, attributes)
 }
 
+/// A model call with twenty messages of 5 kB, each an attribute.
 fn llm_sized(index: u64) -> Span {
     let content =
         "The invoice says that the order was paid on 3 May, and the policy allows thirty days. ".repeat(60);
-    let attributes =
-        (0..20).map(|n| text(&format!("llm.input_messages.{n}.message.content"), &content[..5000]));
-    span(index, attributes.collect())
+    let message = |direction: &str, n: usize, role: &str| {
+        let key = |field: &str| format!("llm.{direction}_messages.{n}.message.{field}");
+        [text(&key("role"), role), text(&key("content"), &content[..5000])]
+    };
+    let history = (0..19).flat_map(|n| message("input", n, if n % 2 == 0 { "user" } else { "assistant" }));
+    let kind = text("openinference.span.kind", "LLM");
+    span(index, history.chain(message("output", 0, "assistant")).chain([kind]).collect())
 }
 
 fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
@@ -126,7 +135,7 @@ fn intake(criterion: &mut Criterion) {
             0 => Throughput::Bytes(body.len() as u64),
             spans => Throughput::Elements(spans),
         };
-        assert!(to_stories(&protobuf) > 0, "the bench's own traces have stories");
+        assert!(to_stories(&protobuf) > 0, "the traces of {name} have stories");
         let mut group = criterion.benchmark_group(name);
         group.throughput(amount(&protobuf));
         group.bench_function("protobuf to stories", |bencher| bencher.iter(|| to_stories(&protobuf)));
