@@ -71,7 +71,7 @@ pub fn annotated() -> String {
 fn render(properties: &Map<String, Value>, defaults: &Value, depth: usize, off: bool, text: &mut String) {
     let indent = "  ".repeat(depth);
     for (key, schema) in properties {
-        let known = defaults.get(key).filter(|value| !value.is_null());
+        let known = defaults.get(key).filter(|value| !is_unset(value));
         let value = known.or_else(|| schema.get("default")).cloned().unwrap_or_default();
         let is_off = off || known.is_none();
         let mark = if is_off { "# " } else { "" };
@@ -95,6 +95,15 @@ fn render(properties: &Map<String, Value>, defaults: &Value, depth: usize, off: 
                 let _ = writeln!(text, "{mark}{indent}{key}: {shown}");
             }
         }
+    }
+}
+
+/// Nothing is set: null, or a section with nothing set in it. Commented out, it reads the same.
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => !map.is_empty() && map.values().all(is_unset),
+        _ => false,
     }
 }
 
