@@ -201,7 +201,7 @@ fn transposed(
     outputs: usize,
 ) -> std::result::Result<Tensor, LoadError> {
     Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)
-        .and_then(|weight| weight.t())
+        .and_then(|weight| weight.t()?.contiguous())
         .map_err(|source| LoadError::Invalid { file: name.to_owned(), source: source.into() })
 }
 

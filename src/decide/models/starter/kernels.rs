@@ -206,9 +206,14 @@ impl Attention<'_> {
             }
             let keys = Matrix { data: keys, row: 1, column: self.keys.stride };
             product(rows, tokens, self.head, scores, Matrix::dense(block, self.head), keys);
-            let sums = vectorized(
+            let mut sums = [0.0; QUERIES_A_BLOCK];
+            vectorized(
                 #[inline(always)]
-                || scores.chunks_exact_mut(tokens).map(exponentials).collect::<Vec<f32>>(),
+                || {
+                    for (sum, scores) in sums.iter_mut().zip(scores.chunks_exact_mut(tokens)) {
+                        *sum = exponentials(scores);
+                    }
+                },
             );
             let values = Matrix { data: values, row: self.values.stride, column: 1 };
             product(rows, self.head, tokens, out, Matrix::dense(scores, tokens), values);
