@@ -9,6 +9,7 @@ mod matching;
 mod questions;
 mod records;
 mod sentences;
+mod spelling;
 mod talk;
 mod units;
 mod words;

@@ -7,6 +7,7 @@ use super::Config;
 use super::claims::{Found, claims};
 use super::evidence::Evidence;
 use super::matching::{Match, find};
+use super::spelling::Spellings;
 use super::talk::states_something;
 use super::units::{Index, Source};
 use super::words::{Class, words};
@@ -54,11 +55,12 @@ pub fn questions(story: &Story, config: &Config) -> Questions {
 
     let material = evidence.observations.is_empty() && Evidence::is_material(&statements);
     let by_signal = |matched: &Match| material || matched.kind == EvidenceType::SignalMatch;
+    let spellings = Spellings::of(&evidence.observations);
     let mut observed = Vec::new();
     let mut signalled = Vec::new();
     let mut unasked = Vec::new();
     for (position, (claim, matched)) in found.iter().zip(&matches).enumerate() {
-        let question = question(position, &claim.asked);
+        let question = question(position, &spellings.align(&claim.asked));
         if by_signal(matched) {
             signalled.push(question);
         } else if evidence.observations.is_empty() {

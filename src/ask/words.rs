@@ -1,5 +1,7 @@
 //! The words and figures of a text, in a form in which a claim and its evidence can be compared whatever model judges them.
 
+use std::ops::Range;
+
 /// What a word says, for its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
@@ -20,6 +22,8 @@ pub(super) struct Word {
     pub key: String,
     /// What it says.
     pub class: Class,
+    /// Characters of the text, from and up to; of a date in digits, those of the whole date for each of its parts.
+    pub range: Range<usize>,
 }
 
 const STOP: &[&str] = &[
@@ -210,7 +214,7 @@ fn number(text: &[char], from: usize, found: &mut Vec<Word>) -> usize {
     let plain: String =
         text[from..end].iter().filter_map(|c| digit(*c).or((*c == '.' && version).then_some('.'))).collect();
     if version {
-        found.push(Word { key: plain, class: Class::Number });
+        found.push(Word { key: plain, class: Class::Number, range: from..end });
         return end;
     }
     let places = if fraction { last.map_or(0, |(_, run)| run) } else { 0 };
@@ -219,7 +223,7 @@ fn number(text: &[char], from: usize, found: &mut Vec<Word>) -> usize {
     let part = part.trim_end_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
     let key = if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") };
-    found.push(Word { key, class: Class::Number });
+    found.push(Word { key, class: Class::Number, range: from..end });
     end
 }
 
@@ -235,9 +239,13 @@ fn iso_date(text: &[char], from: usize, found: &mut Vec<Word>) -> Option<usize> 
     let month = field(from + 5, 2).filter(|month| (1..=12).contains(month))?;
     text.get(from + 7).filter(|c| **c == mark)?;
     let day = field(from + 8, 2).filter(|day| (1..=31).contains(day))?;
-    found.push(Word { key: year.to_string(), class: Class::Number });
-    found.push(Word { key: format!("month {month}"), class: Class::Word });
-    found.push(Word { key: day.to_string(), class: Class::Number });
+    let range = from..from + 10;
+    let parts = [
+        (year.to_string(), Class::Number),
+        (format!("month {month}"), Class::Word),
+        (day.to_string(), Class::Number),
+    ];
+    found.extend(parts.map(|(key, class)| Word { key, class, range: range.clone() }));
     // The T of a date and time is no word.
     Some(from + 10 + usize::from(text.get(from + 10) == Some(&'T') && digits(text, from + 11) > 0))
 }
@@ -245,13 +253,12 @@ fn iso_date(text: &[char], from: usize, found: &mut Vec<Word>) -> Option<usize> 
 /// Pairs of neighbouring ideographs: without a dictionary the nearest thing to words.
 fn ideographs(text: &[char], from: usize, found: &mut Vec<Word>) -> usize {
     let length = text[from..].iter().take_while(|c| is_ideograph(**c)).count();
-    let run = &text[from..from + length];
-    let keys: Vec<String> = if length == 1 {
-        vec![run[0].to_string()]
-    } else {
-        run.windows(2).map(|pair| pair.iter().collect()).collect()
-    };
-    found.extend(keys.into_iter().map(|key| Word { key, class: Class::Word }));
+    let size = length.min(2);
+    found.extend((from..=from + length - size).map(|at| Word {
+        key: text[at..at + size].iter().collect(),
+        class: Class::Word,
+        range: at..at + size,
+    }));
     from + length
 }
 
@@ -282,7 +289,7 @@ fn letters(text: &[char], from: usize, first: bool, found: &mut Vec<Word>) -> us
     let has_digit = |range: &[char]| range.iter().any(|c| digit(*c).is_some());
     if has_digit(&text[from..whole]) {
         let key = text[from..whole].iter().flat_map(|c| digit(*c).unwrap_or(*c).to_lowercase()).collect();
-        found.push(Word { key, class: Class::Name });
+        found.push(Word { key, class: Class::Name, range: from..whole });
         return whole;
     }
     let lower: String = text[from..end]
@@ -291,25 +298,26 @@ fn letters(text: &[char], from: usize, first: bool, found: &mut Vec<Word>) -> us
         .flat_map(char::to_lowercase)
         .collect();
     let capital = text[from].is_uppercase() && !first;
-    if let Some(word) = word(&lower, capital) {
-        found.push(word);
+    if let Some((key, class)) = word(&lower, capital) {
+        found.push(Word { key, class, range: from..end });
     }
     end
 }
 
-fn word(lower: &str, capital: bool) -> Option<Word> {
+/// The key and class of a word; none for a stop word.
+fn word(lower: &str, capital: bool) -> Option<(String, Class)> {
     if NEGATIONS.contains(&lower) {
-        return Some(Word { key: "not".to_owned(), class: Class::Negation });
+        return Some(("not".to_owned(), Class::Negation));
     }
     if let Some(value) = NUMERALS.iter().position(|numeral| *numeral == lower) {
-        return (value != 1).then(|| Word { key: value.to_string(), class: Class::Number });
+        return (value != 1).then(|| (value.to_string(), Class::Number));
     }
     // "may" and "mar" are months only with their capital letter.
     let month = MONTHS.iter().position(|names| names.contains(&lower));
     if let Some(month) = month
         && (capital || lower.chars().count() > 4)
     {
-        return Some(Word { key: format!("month {}", month + 1), class: Class::Word });
+        return Some((format!("month {}", month + 1), Class::Word));
     }
     let base = lower.strip_suffix("'s").unwrap_or(lower);
     let short = base.chars().count() < 2;
@@ -317,7 +325,7 @@ fn word(lower: &str, capital: bool) -> Option<Word> {
         return None;
     }
     let class = if capital { Class::Name } else { Class::Word };
-    Some(Word { key: stem(base), class })
+    Some((stem(base), class))
 }
 
 /// Takes off the endings of English inflection, so that `returned` meets `returns`.

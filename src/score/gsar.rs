@@ -28,8 +28,9 @@ pub fn partition(standings: &[Option<Standing>]) -> Partition {
 /// GSAR's S, from 0 to 1. `weights` holds each claim's weight, by its position; a claim without one weighs nothing.
 /// Contradicted claims stay in the denominator, at `penalty` (rho) of their weight: leaving them out would raise the score.
 pub fn score(partition: &Partition, weights: &[f64], penalty: f64) -> f64 {
+    // Not `sum`: an empty sum of floats is -0, which would be written so.
     let mass = |claims: &[usize]| -> f64 {
-        claims.iter().map(|claim| weights.get(*claim).copied().unwrap_or(0.0)).sum()
+        claims.iter().fold(0.0, |sum, claim| sum + weights.get(*claim).copied().unwrap_or(0.0))
     };
     let good = mass(&partition.grounded) + mass(&partition.complementary);
     let all = good + mass(&partition.ungrounded) + penalty * mass(&partition.contradicted);
@@ -77,6 +78,7 @@ mod tests {
         assert!(close(of(&claims, 0.0), 1.85 / 2.45));
         assert!(close(of(&claims, 1.0), 1.85 / 3.4));
         assert_eq!(of(&[(Contradicted, 1.0)], 0.5), 0.0);
+        assert!(of(&[(Ungrounded, 1.0)], 0.5).is_sign_positive());
         assert_eq!(of(&[(Complementary, 0.85)], 0.5), 1.0);
     }
 
