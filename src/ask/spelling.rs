@@ -15,6 +15,8 @@ use super::words::{Class, Word, words};
 pub(super) struct Spellings {
     figures: HashMap<String, Vec<String>>,
     dates: HashMap<Date, String>,
+    /// Points in time: a date with its hour and minute.
+    moments: HashMap<(Date, String), String>,
     /// Dates that the evidence also writes with the month's name.
     spelled_out: HashSet<Date>,
 }
@@ -48,6 +50,10 @@ impl Spellings {
                 if place.in_digits {
                     let written = text[place.range.clone()].iter().collect();
                     spellings.dates.entry(place.date.clone()).or_insert(written);
+                    if let Some((clock, end)) = clock_in_digits(text, place.range.end) {
+                        let written = text[place.range.start..end].iter().collect();
+                        spellings.moments.entry((place.date.clone(), clock)).or_insert(written);
+                    }
                 } else {
                     spellings.spelled_out.insert(place.date.clone());
                 }
@@ -73,6 +79,12 @@ impl Spellings {
         let dates = dates(&said);
         let mut changes: Vec<(Range<usize>, &str)> = Vec::new();
         for place in &dates {
+            let moment = clock_in_words(&text, place.range.end)
+                .and_then(|(clock, end)| Some((self.moments.get(&(place.date.clone(), clock))?, end)));
+            if let Some((written, end)) = moment {
+                changes.push((place.range.start..end, written));
+                continue;
+            }
             if let Some(written) = self.dates.get(&place.date)
                 && !place.in_digits
                 && !self.spelled_out.contains(&place.date)
@@ -84,8 +96,10 @@ impl Spellings {
         for (at, word) in said.iter().enumerate() {
             let written: String = text[word.range.clone()].iter().collect();
             // Small numbers are words of the language too: "one of 2" is left alone, and so are numerals.
-            let is_figure =
-                word.class == Class::Number && !dated.contains(&at) && written.chars().count() > 1;
+            let is_figure = word.class == Class::Number
+                && !dated.contains(&at)
+                && written.chars().count() > 1
+                && stands_alone(&text, &word.range);
             let Some(known) = self
                 .figures
                 .get(&word.key)
@@ -97,10 +111,14 @@ impl Spellings {
                 changes.push((word.range.clone(), &known[0]));
             }
         }
+        // Of changes that meet, as at the hour of a point in time, the one that begins first is made.
         changes.sort_by_key(|(range, _)| range.start);
         let mut aligned = String::with_capacity(claim.len());
         let mut at = 0;
         for (range, written) in changes {
+            if range.start < at {
+                continue;
+            }
             aligned.extend(&text[at..range.start]);
             aligned.push_str(written);
             at = range.end;
@@ -108,6 +126,58 @@ impl Spellings {
         aligned.extend(&text[at..]);
         aligned
     }
+}
+
+/// Whether a figure is no part of a time, a range or a fraction.
+fn stands_alone(text: &[char], range: &Range<usize>) -> bool {
+    let joins = |at: Option<usize>| {
+        at.and_then(|at| text.get(at)).is_some_and(|c| matches!(c, ':' | '-' | '–' | '/'))
+    };
+    !joins(range.start.checked_sub(1)) && !joins(Some(range.end))
+}
+
+/// Hour and minute after a date in digits, `T06:12:00Z`, and where they end. Only UTC: other zones would need arithmetic.
+fn clock_in_digits(text: &[char], at: usize) -> Option<(String, usize)> {
+    let mark = text.get(at).filter(|mark| matches!(mark, 'T' | ' '))?;
+    let (clock, mut end) = clock(text, at + 1)?;
+    if text.get(end) == Some(&'.') {
+        end += 1 + text[end + 1..].iter().take_while(|c| c.is_ascii_digit()).count();
+    }
+    let rest = |zone: &str| text[end..].iter().take(zone.len()).copied().eq(zone.chars());
+    let zone = ["Z", "+00:00", "+0000", " UTC"].into_iter().find(|zone| rest(zone));
+    let elsewhere = *mark == 'T' && text.get(end).is_some_and(|c| matches!(c, '+' | '-'));
+    if zone.is_none() && elsewhere {
+        return None;
+    }
+    Some((clock, end + zone.map_or(0, str::len)))
+}
+
+/// Hour and minute after a date in a sentence, ` at 06:12 UTC` or `, 06:12`, and where they end.
+fn clock_in_words(text: &[char], at: usize) -> Option<(String, usize)> {
+    let ahead: String = text[at..].iter().take(5).collect();
+    let gap = [" at ", ", at ", ", ", " "].into_iter().find(|gap| ahead.starts_with(gap))?;
+    let (clock, end) = clock(text, at + gap.len())?;
+    let rest = |zone: &str| text[end..].iter().take(zone.len()).copied().eq(zone.chars());
+    let zone = [" UTC", " GMT", "Z"].into_iter().find(|zone| rest(zone));
+    Some((clock, end + zone.map_or(0, str::len)))
+}
+
+/// `06:12` or `6:12:30` as `06:12`, and where it ends.
+fn clock(text: &[char], at: usize) -> Option<(String, usize)> {
+    let digits = |from: usize| text.iter().skip(from).take(3).take_while(|c| c.is_ascii_digit()).count();
+    let hours = Some(digits(at)).filter(|count| matches!(count, 1 | 2))?;
+    let colon = at + hours;
+    text.get(colon).filter(|c| **c == ':')?;
+    if digits(colon + 1) != 2 {
+        return None;
+    }
+    let mut end = colon + 3;
+    if text.get(end) == Some(&':') && digits(end + 1) == 2 {
+        end += 3;
+    }
+    let hour: String = text[at..colon].iter().collect();
+    let minute: String = text[colon + 1..colon + 3].iter().collect();
+    Some((format!("{hour:0>2}:{minute}"), end))
 }
 
 /// The whole dates among words: `2026-11-06`, `6 November 2026`, `November 6, 2026`.
@@ -171,7 +241,7 @@ mod tests {
         assert_eq!(align("Due October 31st, 2026: EUR 129.90.", evidence), "Due 2026-10-31: EUR 129.9.");
         assert_eq!(
             align("Scanned on 29 November 2026 at 06:12.", evidence),
-            "Scanned on 2026-11-29 at 06:12."
+            "Scanned on 2026-11-29T06:12:00Z."
         );
     }
 
@@ -184,9 +254,24 @@ mod tests {
             "NOK 6,501.00 is open.",
             "two of 3",
             "It is 2026-10-31.",
+            "from 06:12 to 3-07",
         ] {
             assert_eq!(align(claim, evidence), claim);
         }
+    }
+
+    #[test]
+    fn another_time_of_a_date_or_another_zone_is_not_equal() {
+        let evidence = r#"{"scan": "2026-11-29T06:12:00Z", "sent": "2026-11-28T06:12:00+02:00"}"#;
+        assert_eq!(
+            align("Scanned on 29 November 2026 at 09:12 UTC.", evidence),
+            "Scanned on 2026-11-29 at 09:12 UTC."
+        );
+        assert_eq!(
+            align("Sent on 28 November 2026 at 06:12 UTC.", evidence),
+            "Sent on 2026-11-28 at 06:12 UTC."
+        );
+        assert_eq!(align("Scanned on 2026-11-29 at 6:12.", evidence), "Scanned on 2026-11-29T06:12:00Z.");
     }
 
     #[test]

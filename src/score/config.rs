@@ -105,7 +105,7 @@ pub struct LabelThresholds {
 
 impl Default for LabelThresholds {
     fn default() -> Self {
-        Self { hallucination: 0.70, faithful: 0.60 }
+        Self { hallucination: 0.75, faithful: 0.60 }
     }
 }
 
