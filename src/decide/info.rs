@@ -1,6 +1,8 @@
 //! What a decision model says of itself.
 
-use crate::domain::{Kind, Question, Subject};
+use serde_json::Map;
+
+use crate::domain::{Json, Kind, Question, Subject};
 
 /// Who a decision model is and what it can do.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +17,8 @@ pub struct ModelInfo {
     pub capabilities: Capabilities,
     /// The most tokens that it reads for one question, state included; none if it does not say.
     pub max_tokens: Option<usize>,
+    /// What else its kind of model says of itself, as JSON: goes into `GET /health`.
+    pub facts: Map<String, Json>,
 }
 
 /// Whether a model's probabilities were fitted to labels that people gave.

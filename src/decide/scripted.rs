@@ -42,6 +42,7 @@ where
             calibration: Calibration::Uncalibrated,
             capabilities: self.capabilities,
             max_tokens: None,
+            facts: serde_json::Map::new(),
         }
     }
 

@@ -134,6 +134,7 @@ impl Decider for Starter {
                 score: false,
             },
             max_tokens: Some(self.texts.calibration.limits().tokens),
+            facts: serde_json::Map::new(),
         }
     }
 

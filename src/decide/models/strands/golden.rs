@@ -230,6 +230,22 @@ fn what_the_engine_of_the_reference_refused_is_refused_in_its_words() {
 }
 
 #[test]
+fn a_model_says_of_itself_what_the_reference_said() {
+    for name in ["tiny-lora", "tiny-legacy", "tiny-merged"] {
+        let theirs = fs::read_to_string(fixtures().join(format!("golden/{name}.health.json"))).unwrap();
+        let theirs: serde_json::Map<String, Json> = serde_json::from_str(&theirs).unwrap();
+        let info = model(name, &Options::default()).info();
+        assert_eq!(theirs["model"], info.name);
+        for (key, value) in &info.facts {
+            // The reference was started beside its checkpoints.
+            if key != "checkpoint" {
+                assert_eq!(value, &theirs[key], "{name} {key}");
+            }
+        }
+    }
+}
+
+#[test]
 fn odd_json_reads_as_in_the_reference() {
     for name in ["tiny-lora", "tiny-legacy", "tiny-merged"] {
         let mut model = model(name, &Options::default());

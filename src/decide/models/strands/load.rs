@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::{DType, Device};
+use serde_json::{Map, json};
 
 use super::config::TorsoConfig;
 use super::encoder::StrandsEncoder;
@@ -18,6 +19,7 @@ use super::torso::{CpuTorso, DeviceTorso, Torso};
 use super::weights::{Adapter, Weights};
 use crate::decide::kernels::Precision;
 use crate::decide::{Calibration, Capabilities, ModelInfo};
+use crate::domain::Json;
 
 /// How a checkpoint is loaded and run.
 #[derive(Debug, Clone)]
@@ -54,7 +56,7 @@ impl Default for Options {
 
 /// Loads a checkpoint for the CPU.
 pub fn load(folder: &Path, options: &Options) -> Result<Strands<CpuTorso>, LoadError> {
-    load_with(folder, options, |config, weights| CpuTorso::load(config, weights, options.precision))
+    load_with(folder, options, "cpu", |config, weights| CpuTorso::load(config, weights, options.precision))
 }
 
 /// Loads a checkpoint for a device of candle's; products are computed in `dtype`.
@@ -64,12 +66,18 @@ pub fn load_on(
     device: &Device,
     dtype: DType,
 ) -> Result<Strands<DeviceTorso>, LoadError> {
-    load_with(folder, options, |config, weights| DeviceTorso::load(config, weights, device, dtype))
+    let name = match device {
+        Device::Cpu => "cpu",
+        Device::Cuda(_) => "cuda",
+        Device::Metal(_) => "metal",
+    };
+    load_with(folder, options, name, |config, weights| DeviceTorso::load(config, weights, device, dtype))
 }
 
 fn load_with<T: Torso>(
     folder: &Path,
     options: &Options,
+    device: &str,
     torso: impl FnOnce(TorsoConfig, &Weights) -> Result<T, LoadError>,
 ) -> Result<Strands<T>, LoadError> {
     let checkpoint = Checkpoint::open(folder)?;
@@ -94,7 +102,7 @@ fn load_with<T: Torso>(
         torso,
         head,
         encoder: Arc::new(encoder),
-        info: info(&checkpoint, options),
+        info: info(&checkpoint, options, device),
         cache: PrefixCache::new(options.prefix_cache),
         budget: options.batch_tokens,
         pool,
@@ -123,7 +131,7 @@ fn head(checkpoint: &Checkpoint, weights: &Weights, hidden: usize) -> Result<Poi
     PointerHead::load(hidden, width, |_, _| Ok(&shard))
 }
 
-fn info(checkpoint: &Checkpoint, options: &Options) -> ModelInfo {
+fn info(checkpoint: &Checkpoint, options: &Options, device: &str) -> ModelInfo {
     let (name, revision) = match &options.published {
         Some((repository, commit)) => {
             (repository.rsplit('/').next().unwrap_or(repository).to_owned(), commit.clone())
@@ -137,5 +145,24 @@ fn info(checkpoint: &Checkpoint, options: &Options) -> ModelInfo {
         calibration: Calibration::Uncalibrated,
         capabilities: Capabilities::ALL,
         max_tokens: Some(checkpoint.config.max_length),
+        facts: facts(checkpoint, options, device),
     }
+}
+
+/// What the reference's `GET /health` says of a model.
+fn facts(checkpoint: &Checkpoint, options: &Options, device: &str) -> Map<String, Json> {
+    let config = &checkpoint.config;
+    // Through its text: 1.7 as f32 is 1.7000000476837158 as f64.
+    let temperature: f64 = config.temperature.to_string().parse().unwrap_or(f64::from(config.temperature));
+    let facts = [
+        ("checkpoint", json!(checkpoint.folder)),
+        ("base_model", json!(config.base_model)),
+        ("num_slots", json!(config.num_slots)),
+        ("max_length", json!(config.max_length)),
+        ("temperature", json!(temperature)),
+        ("device", json!(device)),
+        ("prefix_cache", json!(options.prefix_cache > 0)),
+        ("vision", json!(false)),
+    ];
+    facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
