@@ -14,6 +14,8 @@ use crate::domain::Period;
 pub struct Config {
     /// How spans come in.
     pub receive: crate::receive::Config,
+    /// The local log of deliveries for `receive.acknowledge: stored`, in `data_dir`.
+    pub spool: crate::spool::Config,
     /// When a trace is taken as complete.
     pub assemble: crate::assemble::Config,
     /// How an answer becomes claims and questions.
@@ -40,6 +42,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             receive: Default::default(),
+            spool: Default::default(),
             assemble: Default::default(),
             ask: Default::default(),
             decide: Default::default(),
@@ -59,6 +62,7 @@ impl Config {
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         self.receive.check(&mut problems);
+        self.spool.check(&mut problems);
         self.assemble.check(&mut problems);
         self.decide.check(&mut problems);
         self.judge.check(&mut problems);

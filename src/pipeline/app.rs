@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::admin::Admin;
 use super::assembly::Assembly;
-use super::{Assayer, StartError};
+use super::{Assayer, StartError, stored};
 use crate::config::Config;
 use crate::emit::{Recent, Sinks};
-use crate::receive::{self, Delivery, Door};
+use crate::receive::{self, Acknowledge, Delivery, Door};
+use crate::spool::{Replay, Spool};
 use crate::{metrics, serve};
 
 /// How often the memory that spans hold is shown.
@@ -29,6 +30,7 @@ pub struct App {
     http: Option<TcpListener>,
     admin: std::net::TcpListener,
     door: (Door, mpsc::Receiver<Delivery>),
+    stored: Option<(Spool, Replay)>,
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
     recent: Recent,
@@ -72,6 +74,10 @@ impl App {
         let http = listen("receive.http", config.receive.http.as_ref().map(|http| http.listen)).await?;
         let admin = listen_blocking("serve", config.serve.listen)?;
         let recent = Recent::new(&config.emit.recent);
+        let stored = match config.receive.acknowledge {
+            Acknowledge::Stored => Some(stored::open(&config.data_dir, &config.spool).await?),
+            Acknowledge::Admitted => None,
+        };
         let give_up = CancellationToken::new();
         let sinks = Sinks::open(&config.emit, recent.clone(), give_up.clone())?;
         let addresses = Addresses {
@@ -84,6 +90,7 @@ impl App {
             assayer: Arc::new(assayer),
             sinks: Arc::new(sinks),
             metrics: metrics::install()?,
+            stored,
             config,
             addresses,
             grpc,
@@ -115,17 +122,24 @@ impl App {
         )?;
         let stop = CancellationToken::new();
         let (door, deliveries) = self.door;
+        let (spool, replay) = self.stored.unzip();
+        let receiving = spool.as_ref().map_or_else(|| door.clone(), |spool| stored::storing(&door, spool));
+        let replaying = spool
+            .clone()
+            .zip(replay)
+            .map(|(spool, replay)| tokio::spawn(stored::deliver(spool, replay, door.clone())));
         let mut receivers = JoinSet::new();
         if let Some(listener) = self.grpc {
-            let (config, door, stop) = (self.config.receive.clone(), door.clone(), stop.clone());
+            let (config, door, stop) = (self.config.receive.clone(), receiving.clone(), stop.clone());
             receivers
                 .spawn(async move { ("grpc", receive::serve_grpc(listener, &config, door, stop).await) });
         }
         if let Some(listener) = self.http {
-            let (config, door, stop) = (self.config.receive.clone(), door.clone(), stop.clone());
+            let (config, door, stop) = (self.config.receive.clone(), receiving.clone(), stop.clone());
             receivers
                 .spawn(async move { ("http", receive::serve_http(listener, &config, door, stop).await) });
         }
+        drop(receiving);
         let assembly = Assembly::new(
             self.config.assemble.clone(),
             concurrency,
@@ -157,6 +171,10 @@ impl App {
             gauge.abort();
             // The last doors: the assembly now sees the end of its deliveries.
             door.close();
+            if let Some(replaying) = replaying {
+                // It meets the closed door; what it has not delivered stays stored.
+                let _ = replaying.await;
+            }
             drop((door, gauge.await));
             (&mut assembly).await
         });
@@ -170,6 +188,9 @@ impl App {
             }
         };
         drop(self.sinks);
+        if let Some(spool) = spool {
+            spool.close().await;
+        }
         admin.stop();
         match failure {
             Some(failure) => Err(failure),

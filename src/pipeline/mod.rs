@@ -10,6 +10,7 @@ mod cascade;
 mod clock;
 mod panic;
 mod start;
+mod stored;
 
 pub use app::{Addresses, App, Ended};
 pub use assayer::Assayer;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use crate::decide::LoadError;
 use crate::emit::EmitError;
 use crate::judge::BuildError;
+use crate::spool::SpoolError;
 
 /// Why nothing runs.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,9 @@ pub enum StartError {
     /// A sink cannot be opened.
     #[error(transparent)]
     Sink(#[from] EmitError),
+    /// The spool cannot be opened.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),

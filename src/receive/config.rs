@@ -58,7 +58,7 @@ impl Default for Config {
         Self {
             grpc: Some(Grpc::default()),
             http: Some(Http::default()),
-            acknowledge: Acknowledge::Admitted,
+            acknowledge: Acknowledge::Stored,
             max_bytes: ByteSize::mib(256),
             max_message: ByteSize::mib(64),
             wait: Period::millis(250),
