@@ -63,7 +63,7 @@ pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
         invocation.input = rewrite(std::mem::take(&mut invocation.input));
         invocation.output = rewrite(std::mem::take(&mut invocation.output));
     }
-    talk.calls.sort_by(|a, b| (a.start, a.end, a.span).cmp(&(b.start, b.end, b.span)));
+    talk.calls.sort_by_key(|call| (call.start, call.end, call.span));
     talk
 }
 

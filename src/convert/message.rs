@@ -57,7 +57,7 @@ fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
     match json {
         Json::Array(items) => {
             if items.iter().all(is_block) && !items.is_empty() {
-                out.push(Message::new(default, blocks(items, default)));
+                out.push(Message::new(default, blocks(items)));
                 return;
             }
             // LangChain's batches: a list of lists, of which one trace sees one.
@@ -239,7 +239,7 @@ fn autogen_event(map: &Map<String, Json>) -> Option<Message> {
         "TextMessage" | "StructuredMessage" | "MultiModalMessage" => {
             let role = if source == "user" { Role::User } else { Role::Assistant };
             let parts = match content {
-                Json::Array(blocks_of) => blocks(blocks_of, role),
+                Json::Array(blocks_of) => blocks(blocks_of),
                 other => vec![Part::Text(plain(other))],
             };
             let speaker = (role == Role::Assistant).then(|| source.to_owned());
@@ -280,9 +280,9 @@ fn body(map: &Map<String, Json>, role: Role) -> Message {
             Some(results) => parts.extend(results),
             None => parts.push(Part::Result(tool_text(map, answered, text))),
         },
-        Some(Json::String(text)) => string_content(text, role, is_thinking, &mut parts),
+        Some(Json::String(text)) => string_content(text, is_thinking, &mut parts),
         Some(Json::Array(items)) => {
-            let inner = blocks(items, role);
+            let inner = blocks(items);
             if role == Role::Tool && !inner.iter().any(|part| matches!(part, Part::Result(_))) {
                 let text = Message::new(role, inner).joined();
                 parts.push(Part::Result(tool_text(map, answered, &text)));
@@ -294,7 +294,7 @@ fn body(map: &Map<String, Json>, role: Role) -> Message {
             if role == Role::Tool {
                 parts.push(Part::Result(tool_text(map, answered, &block.to_string())));
             } else {
-                parts.extend(blocks(std::slice::from_ref(block), role));
+                parts.extend(blocks(std::slice::from_ref(block)));
             }
         }
         Some(other) if role == Role::Tool => {
@@ -340,7 +340,7 @@ fn listed_results(text: &str) -> Option<Vec<Part>> {
     }
     let decoded = decode_str(text);
     let items = decoded.json.as_array()?;
-    let results = blocks(items, Role::Tool);
+    let results = blocks(items);
     results.iter().any(|part| matches!(part, Part::Result(_))).then_some(results)
 }
 
@@ -354,7 +354,7 @@ fn with_id(part: Part, id: Option<&str>) -> Part {
 }
 
 /// A message's content that is a plain string, or a list of blocks in a string.
-fn string_content(text: &str, role: Role, is_thinking: bool, parts: &mut Vec<Part>) {
+fn string_content(text: &str, is_thinking: bool, parts: &mut Vec<Part>) {
     if text.is_empty() || is_masked(text) {
         return;
     }
@@ -368,7 +368,7 @@ fn string_content(text: &str, role: Role, is_thinking: bool, parts: &mut Vec<Par
             && !items.is_empty()
             && items.iter().all(is_block)
         {
-            let mut inner = blocks(items, role);
+            let mut inner = blocks(items);
             if decoded.cut && matches!(inner.last(), Some(Part::Call(_))) {
                 inner.pop();
             }
@@ -467,27 +467,27 @@ fn is_block_type(kind: &str) -> bool {
 }
 
 /// The parts that a list of content blocks holds.
-fn blocks(items: &[Json], role: Role) -> Vec<Part> {
+fn blocks(items: &[Json]) -> Vec<Part> {
     let mut parts = Vec::new();
     for item in items {
         match item {
             Json::String(text) if !text.is_empty() && !is_masked(text) => {
                 parts.push(Part::Text(text.clone()))
             }
-            Json::Object(map) => block(map, role, 0, &mut parts),
+            Json::Object(map) => block(map, 0, &mut parts),
             _ => {}
         }
     }
     parts
 }
 
-fn block(map: &Map<String, Json>, role: Role, depth: usize, parts: &mut Vec<Part>) {
+fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
     if depth > 3 {
         return;
     }
     // OpenInference wraps a block once; a call stands beside the wrapping.
     if let (Some(Json::Object(inner)), false) = (map.get("message_content"), map.contains_key("tool_call")) {
-        return block(inner, role, depth + 1, parts);
+        return block(inner, depth + 1, parts);
     }
     for (key, is_call) in [
         ("toolUse", true),
@@ -713,7 +713,7 @@ mod tests {
         for case in cases {
             let found = messages(&json!([case]), Role::Assistant);
             assert_eq!(found.len(), 1, "{case}");
-            assert_eq!(found[0].parts, [wanted.clone()], "{case}");
+            assert_eq!(found[0].parts, std::slice::from_ref(&wanted), "{case}");
         }
     }
 

@@ -27,12 +27,14 @@ struct Teller<'a> {
     anchored: bool,
     out: Vec<Draft>,
     told: HashSet<usize>,
+    /// Who called and who works, for each call that is being told from inside.
+    acting: Vec<(Option<String>, Option<String>)>,
 }
 
 /// The story of woven threads.
 pub(super) fn tell(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], tree: &Tree) -> Story {
     let outer = outermost(talk, spans, tree);
-    let anchors: Vec<String> = outer.iter().filter_map(|around| asked(&around.input)).collect();
+    let anchors = anchors(&outer);
     let own: Vec<Option<String>> = agent_names(talk, spans);
     let first_requests =
         woven.threads.iter().flat_map(|thread| thread.atoms.iter()).filter_map(|atom| match &atom.what {
@@ -50,6 +52,7 @@ pub(super) fn tell(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], t
         anchored,
         out: Vec::new(),
         told: HashSet::new(),
+        acting: Vec::new(),
     };
     let mut top: Vec<usize> = (0..woven.threads.len()).filter(|t| !woven.served.contains_key(t)).collect();
     top.sort_by_key(|t| (woven.threads[*t].start, *t));
@@ -78,9 +81,7 @@ impl Teller<'_> {
             if atom.shared {
                 continue;
             }
-            if !matches!(atom.what, What::Call(_)) {
-                self.close(t, &mut group, &mut results, sub);
-            } else if starts_later(thread, &group, atom, self.woven) {
+            if !matches!(atom.what, What::Call(_)) || starts_later(thread, &group, atom, self.woven) {
                 self.close(t, &mut group, &mut results, sub);
             }
             match &atom.what {
@@ -93,11 +94,7 @@ impl Teller<'_> {
                 What::Call(call) => {
                     let has_result = result_in(thread, a, call);
                     self.call(t, atom, call, sub);
-                    if !has_result {
-                        group.push((a, has_result));
-                    } else {
-                        group.push((a, true));
-                    }
+                    group.push((a, has_result));
                     results.open.push(a);
                 }
                 What::Result(outcome) => self.result(t, thread, atom, outcome, &mut results, sub),
@@ -124,9 +121,21 @@ impl Teller<'_> {
                 .map(|(servant, _)| *servant)
                 .collect();
             servants.sort_by_key(|servant| (self.woven.threads[*servant].start, *servant));
+            if servants.is_empty() {
+                continue;
+            }
+            let thread = &self.woven.threads[t];
+            let atom = &thread.atoms[*a];
+            let caller = self.agent_of(atom);
+            let target = match &atom.what {
+                What::Call(call) => self.target(t, atom, call, caller.as_deref()),
+                _ => None,
+            };
+            self.acting.push((caller, target));
             for servant in servants {
                 self.thread(servant, true);
             }
+            self.acting.pop();
         }
         for (a, has_result) in closed {
             let thread = &self.woven.threads[t];
@@ -259,8 +268,13 @@ impl Teller<'_> {
         }
         // An agent that worked inside this call, under any name.
         let a = self.woven.threads[t].atoms.iter().position(|other| std::ptr::eq(other, atom))?;
-        let servant =
-            self.woven.served.iter().find(|(_, place)| **place == (t, a)).map(|(servant, _)| *servant)?;
+        let servant = self
+            .woven
+            .served
+            .iter()
+            .filter(|(_, place)| **place == (t, a))
+            .map(|(servant, _)| *servant)
+            .min()?;
         let thread = &self.woven.threads[servant];
         let spoke = thread.atoms.iter().find(|atom| matches!(atom.what, What::Text(_) | What::Thought(_)))?;
         let agent = spoke.agent.clone().or_else(|| self.above.get(spoke.span).cloned().flatten());
@@ -365,7 +379,12 @@ impl Teller<'_> {
     }
 
     fn agent_of(&self, atom: &Atom) -> Option<String> {
-        atom.agent.clone().or_else(|| self.above.get(atom.span).cloned().flatten())
+        let named = atom.agent.clone().or_else(|| self.above.get(atom.span).cloned().flatten());
+        // Work inside a hand-over is the other agent's, also where the spans know only the one that called.
+        match self.acting.last() {
+            Some((caller, Some(target))) if named == *caller => Some(target.clone()),
+            _ => named,
+        }
     }
 
     fn step(&self, kind: StepKind, atom: &Atom) -> Step {
@@ -395,9 +414,7 @@ impl Pending {
             _ => None,
         };
         let by_id = outcome.id.as_ref().and_then(|id| {
-            let known =
-                thread.atoms.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)));
-            known
+            thread.atoms.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)))
         });
         let place = match (by_id, &outcome.id, &outcome.tool) {
             (Some(place), _, _) => Some(place),
@@ -525,6 +542,17 @@ fn outermost<'a>(talk: &'a Talk, spans: &[&Span], tree: &Tree) -> Vec<&'a Invoca
     outer
 }
 
+/// How many of the outermost spans' inputs are looked for in prompts.
+const MOST_ANCHORS: usize = 64;
+
+/// What the outermost spans were asked, each once; of very many the last.
+fn anchors(outer: &[&Invocation]) -> Vec<String> {
+    let mut asked: Vec<String> = outer.iter().filter_map(|around| asked(&around.input)).collect();
+    let mut seen = HashSet::new();
+    asked.retain(|text| seen.insert(text.clone()));
+    asked.split_off(asked.len().saturating_sub(MOST_ANCHORS))
+}
+
 /// The last thing that a user asks in these messages.
 fn asked(messages: &[Message]) -> Option<String> {
     let said =
@@ -575,7 +603,8 @@ fn narrow_requests(steps: &mut Vec<Draft>, talk: &Talk, anchors: &[String]) {
         .retrievals
         .iter()
         .filter_map(|retrieval| retrieval.query.as_deref())
-        .filter(|query| query.len() >= 12);
+        .filter(|query| query.len() >= 12)
+        .take(MOST_ANCHORS);
     let words: Vec<&str> = anchors.iter().map(String::as_str).chain(queries).collect();
     for draft in steps.iter_mut().filter(|draft| draft.step.kind == StepKind::Request) {
         let Some(text) = &draft.step.text else { continue };

@@ -127,7 +127,7 @@ fn unwrap_arguments(json: Json, depth: usize) -> Json {
         let named = map.get("kwargs").and_then(Json::as_object).is_some_and(|kwargs| !kwargs.is_empty());
         let only =
             map.keys().all(|key| matches!(key.as_str(), "args" | "kwargs" | "sanitize_inputs_outputs"));
-        if only && !(positional && !named) {
+        if only && (named || !positional) {
             return without_objects(map.remove("kwargs").unwrap_or_default());
         }
         if only && let Some(Json::Array(args)) = map.remove("args") {
@@ -187,22 +187,31 @@ pub(super) fn result(value: &Value) -> Shown {
 
 /// See [`result`].
 pub(super) fn result_str(text: &str) -> Shown {
-    match parse(text) {
-        Some(parsed) if !parsed.cut && is_wrapping(&parsed.json) => {
-            let shown = result_json(&parsed.json, 0);
-            if shown.text.is_empty() && parsed.json.as_str() != Some("") && !is_known_empty(&parsed.json) {
-                return Shown { text: text.to_owned(), ..shown };
-            }
-            shown
+    unwrap_text(text, 0)
+}
+
+/// Text that is a wrapping without it; any other text as it is, to the letter.
+fn unwrap_text(text: &str, depth: usize) -> Shown {
+    let as_it_is = || Shown { text: text.to_owned(), ..Shown::default() };
+    let Some(parsed) =
+        parse(text).filter(|parsed| !parsed.cut && depth < LAYERS && is_wrapping(&parsed.json))
+    else {
+        return as_it_is();
+    };
+    match unwrapped(&parsed.json, depth + 1) {
+        Some(shown) if shown.text.is_empty() && !is_known_empty(&parsed.json) => {
+            Shown { text: text.to_owned(), ..shown }
         }
-        _ => Shown { text: text.to_owned(), ..Shown::default() },
+        Some(shown) => shown,
+        None => as_it_is(),
     }
 }
 
 fn is_known_empty(json: &Json) -> bool {
-    json.as_object().is_some_and(|map| {
-        map.len() == 1 && map.values().all(|value| value.is_null() || value.as_str() == Some(""))
-    })
+    json.as_str() == Some("")
+        || json.as_object().is_some_and(|map| {
+            map.len() == 1 && map.values().all(|value| value.is_null() || value.as_str() == Some(""))
+        })
 }
 
 /// Whether unpacking may change the value. Plain data is kept as the tool wrote it.
@@ -245,30 +254,26 @@ const WRAPPERS: [&str; 18] = [
 ];
 
 fn result_json(json: &Json, depth: usize) -> Shown {
+    unwrapped(json, depth).unwrap_or_else(|| Shown { text: plain(json), ..Shown::default() })
+}
+
+/// A value without its wrapping; `None` if it is plain data.
+fn unwrapped(json: &Json, depth: usize) -> Option<Shown> {
     if depth > 8 {
-        return Shown { text: plain(json), ..Shown::default() };
+        return None;
     }
     match json {
-        Json::String(text) => {
-            // A string in a string: MLflow, DSPy and traceloop encode string results once more.
-            match parse(text) {
-                Some(parsed) if !parsed.cut && is_wrapping(&parsed.json) && depth < LAYERS => {
-                    let inner = result_json(&parsed.json, depth + 1);
-                    if inner.text.is_empty() { Shown { text: text.clone(), ..inner } } else { inner }
-                }
-                _ => Shown { text: text.clone(), ..Shown::default() },
-            }
-        }
+        // A string in a string: MLflow, DSPy and traceloop encode string results once more.
+        Json::String(text) => Some(unwrap_text(text, depth)),
         Json::Array(items) if !items.is_empty() && items.iter().all(|item| block_text(item).is_some()) => {
             let texts: Vec<String> = items.iter().filter_map(block_text).collect();
-            let joined = texts.join("\n");
             let failed = items.iter().any(|item| item.get("is_error").and_then(Json::as_bool) == Some(true));
-            Shown { text: joined, failed: failed.then_some(true), ..Shown::default() }
+            // What a block holds may be JSON in a string again.
+            let inner = unwrap_text(&texts.join("\n"), depth);
+            Some(Shown { failed: failed.then_some(true).or(inner.failed), ..inner })
         }
-        Json::Object(map) => {
-            result_object(map, depth).unwrap_or_else(|| Shown { text: plain(json), ..Shown::default() })
-        }
-        other => Shown { text: plain(other), ..Shown::default() },
+        Json::Object(map) => result_object(map, depth),
+        _ => None,
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn weave(talk: &mut Talk, spans: &[&Span], tree: &Tree) -> Woven {
     let inside = tree.above(&own);
     let mut calls = std::mem::take(&mut talk.calls);
     calls.extend(spoken_invocations(&mut talk.invocations, &calls, spans, tree));
-    calls.sort_by(|a, b| (a.start, a.end, a.span).cmp(&(b.start, b.end, b.span)));
+    calls.sort_by_key(|call| (call.start, call.end, call.span));
     let mut threads = thread_calls(calls, &inside);
     if threads.is_empty() && (!runs.is_empty() || !talk.retrievals.is_empty()) {
         let start = runs.first().map(|run| run.start).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn weave(talk: &mut Talk, spans: &[&Span], tree: &Tree) -> Woven {
     match_runs(&mut threads, &mut runs);
     place_runs(&mut threads, &runs, &inside);
     place_documents(&mut threads, talk, &runs, &inside);
-    let served = serve(&threads, &runs);
+    let served = serve(&threads);
     Woven { threads, runs, served }
 }
 
@@ -491,7 +491,7 @@ fn shows(result: &str, document: &str) -> bool {
 }
 
 /// For threads of agents that work for others: the call that they serve.
-fn serve(threads: &[Thread], runs: &[ToolRun]) -> HashMap<usize, (usize, usize)> {
+fn serve(threads: &[Thread]) -> HashMap<usize, (usize, usize)> {
     let mut served = HashMap::new();
     let mut call_of_run: HashMap<usize, (usize, usize)> = HashMap::new();
     for (t, thread) in threads.iter().enumerate() {
@@ -512,7 +512,6 @@ fn serve(threads: &[Thread], runs: &[ToolRun]) -> HashMap<usize, (usize, usize)>
             served.insert(t, place);
         }
     }
-    let _ = runs;
     // A thread that would serve itself over others serves nobody.
     let circles: Vec<usize> = served.keys().copied().filter(|t| leads_back(*t, &served)).collect();
     circles.iter().for_each(|t| {
@@ -533,11 +532,14 @@ fn leads_back(start: usize, served: &HashMap<usize, (usize, usize)>) -> bool {
     true
 }
 
+/// How many threads are searched for the call that another one serves.
+const MOST_CALLERS: usize = 64;
+
 /// The call whose arguments hold a thread's first request, if it was made before in another thread.
 fn delegated(t: usize, thread: &Thread, threads: &[Thread]) -> Option<(usize, usize)> {
     let first = thread.atoms.iter().find(|atom| !atom.shared)?;
     let What::Request(request) = &first.what else { return None };
-    for (other, from) in threads.iter().enumerate() {
+    for (other, from) in threads.iter().enumerate().take(MOST_CALLERS) {
         if other == t || from.start > thread.start {
             continue;
         }
