@@ -8,7 +8,7 @@ use assayd::domain::{
     Attributes, Closed, Event, LogRecord, Resource, Scope, Skip, Span, SpanId, SpanKind, Status, StepKind,
     Time, Trace, TraceId, Value,
 };
-use assayd::receive::files::read_files;
+use assayd::receive::read_files;
 use proptest::prelude::*;
 
 const RUNS: [&str; 12] = [
