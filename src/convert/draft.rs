@@ -200,7 +200,8 @@ impl<'a> Draft<'a> {
             Some(Kind::Model) => self.boxed_model(input, output),
             Some(Kind::Tool) => {
                 if self.tool.is_none() {
-                    self.tool = self.text(name).map(|name| name.trim_matches('"').to_owned());
+                    let own = Some(self.span.name.as_str()).filter(|name| !name.is_empty());
+                    self.tool = self.text(name).or(own).map(|name| name.trim_matches('"').to_owned());
                 }
                 self.arguments_from(input);
                 self.result_from(output);

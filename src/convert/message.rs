@@ -60,6 +60,14 @@ fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
                 out.push(Message::new(default, blocks(items)));
                 return;
             }
+            // Prompts or completions as bare texts.
+            if depth == 0
+                && !items.is_empty()
+                && items.iter().all(|item| item.as_str().is_some_and(|text| parse(text).is_none()))
+            {
+                out.extend(items.iter().filter_map(Json::as_str).map(|text| Message::text(default, text)));
+                return;
+            }
             // LangChain's batches: a list of lists, of which one trace sees one.
             if let Some(Json::Array(_)) = items.first() {
                 gather(&items[0], default, depth + 1, out);
@@ -117,7 +125,7 @@ fn hold(map: &Map<String, Json>, default: Role, depth: usize, out: &mut Vec<Mess
     }
     // A LangChain generation: {"text": ..., "message": ...}, reached only without a message.
     if default == Role::Assistant
-        && let Some(text) = pick_str(map, &["text", "output_text"])
+        && let Some(text) = pick_str(map, &["text", "output_text", "combined_chunk_content"])
     {
         out.push(Message::text(Role::Assistant, text));
     }
@@ -165,6 +173,13 @@ fn message(map: &Map<String, Json>, default: Role) -> Option<Message> {
     }
     if let Some(found) = responses_item(map).or_else(|| autogen_event(map)) {
         return Some(found);
+    }
+    // Older indexed attributes name the role in the key: {"user": "…"}.
+    if let (1, Some((key, Json::String(text)))) = (map.len(), map.iter().next())
+        && matches!(key.as_str(), "user" | "system" | "assistant")
+        && let Some(role) = role_of(key)
+    {
+        return Some(Message::text(role, text.clone()));
     }
     let said = pick_str(map, &["role", "_role", "author_role"]).and_then(role_of);
     let role = match said {
@@ -405,7 +420,9 @@ fn is_block(json: &Json) -> bool {
     if let Some(kind) = map.get("type").and_then(Json::as_str) {
         return is_block_type(kind);
     }
-    const BARE: [&str; 15] = [
+    const BARE: [&str; 17] = [
+        "toolRequest",
+        "toolResponse",
         "text",
         "toolUse",
         "toolResult",
@@ -491,10 +508,12 @@ fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
     }
     for (key, is_call) in [
         ("toolUse", true),
+        ("toolRequest", true),
         ("functionCall", true),
         ("function_call", true),
         ("tool_call", true),
         ("toolResult", false),
+        ("toolResponse", false),
         ("functionResponse", false),
         ("function_response", false),
         ("tool_call_result", false),
@@ -623,7 +642,17 @@ pub(super) fn call(map: &Map<String, Json>) -> Option<Call> {
     }
     let id = pick_str(
         map,
-        &["id", "call_id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "tool_id", "callId"],
+        &[
+            "id",
+            "call_id",
+            "toolCallId",
+            "tool_call_id",
+            "toolUseId",
+            "tool_use_id",
+            "tool_id",
+            "callId",
+            "ref",
+        ],
     )
     .map(str::to_owned);
     // The Responses API has an item id and, apart from it, the call's id.
@@ -651,8 +680,9 @@ pub(super) fn call(map: &Map<String, Json>) -> Option<Call> {
 /// A tool's result in any of its spellings.
 fn outcome(map: &Map<String, Json>) -> Outcome {
     let origin = map.get("origin").and_then(Json::as_object);
-    let id = pick_str(map, &["tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "call_id", "id"])
-        .or_else(|| origin.and_then(|origin| pick_str(origin, &["id"])));
+    let id =
+        pick_str(map, &["tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "call_id", "id", "ref"])
+            .or_else(|| origin.and_then(|origin| pick_str(origin, &["id"])));
     let tool = pick_str(map, &["name", "toolName", "tool_name"])
         .or_else(|| origin.and_then(|origin| pick_str(origin, &["tool_name", "name"])));
     let value = pick(map, &["response", "result", "output", "content", "error", "server_tool_call_response"]);

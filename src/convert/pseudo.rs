@@ -21,7 +21,9 @@ fn needs(message: &Message) -> bool {
     message.role != Role::System
         && message.parts.iter().any(|part| match part {
             Part::Text(text) => {
-                text.contains("[[ ## ")
+                is_react(text)
+                    || text.contains("\"next_tool_name\"")
+                    || text.contains("[[ ## ")
                     || text.contains("<code>")
                     || text.contains("Code:\n```")
                     || text.starts_with("Calling tools:")
@@ -73,6 +75,18 @@ fn one(message: Message) -> Vec<Message> {
                 out.extend(dspy(&text, role));
             }
             Part::Text(text) if text.starts_with("Calling tools:") => kept.extend(listed_calls(&text)),
+            Part::Text(text) if role == Role::User && text.starts_with("Observation:") => {
+                let text = observation(&text).to_owned();
+                kept.push(Part::Result(Outcome { id: None, tool: None, text, failed: None }));
+            }
+            Part::Text(text) if role == Role::Assistant && is_react(&text) => {
+                flush(&mut out, role, &mut kept);
+                out.extend(react(&text));
+            }
+            Part::Text(text) if role == Role::Assistant && json_step(&text).is_some() => {
+                flush(&mut out, role, &mut kept);
+                out.extend(json_step(&text));
+            }
             Part::Text(text) if role == Role::Assistant => kept.extend(code(&text)),
             Part::Call(call)
                 if is_interpreter(&call.name) && matches!(call.arguments, Some(Json::String(_)) | None) => {}
@@ -99,6 +113,91 @@ fn flush(out: &mut Vec<Message>, role: Role, kept: &mut Vec<Part>) {
     if !kept.is_empty() {
         out.push(Message::new(role, std::mem::take(kept)));
     }
+}
+
+/// Whether a text is written in the ReAct protocol of LangChain, CrewAI and LlamaIndex.
+fn is_react(text: &str) -> bool {
+    let line =
+        |start: &str| text.match_indices(start).any(|(at, _)| at == 0 || text.as_bytes()[at - 1] == b'\n');
+    text.starts_with("Observation:")
+        || line("Action Input:") && line("Action:")
+        || line("Final Answer:")
+        || text.starts_with("Thought:") && line("Answer:")
+}
+
+/// Thought, action, its input, what was observed, and the answer at last.
+fn react(text: &str) -> Vec<Message> {
+    const LABELS: [&str; 6] =
+        ["Thought:", "Action Input:", "Action:", "Observation:", "Final Answer:", "Answer:"];
+    let mut pieces: Vec<(&str, String)> = vec![("Thought:", String::new())];
+    for line in text.lines() {
+        let label = LABELS.iter().find_map(|label| line.strip_prefix(label).map(|rest| (*label, rest)));
+        let in_answer = pieces.last().is_some_and(|(last, _)| last.ends_with("Answer:"));
+        match (label, pieces.last_mut()) {
+            // An answer may hold such lines itself.
+            (Some((label, rest)), _) if !in_answer => pieces.push((label, rest.to_owned())),
+            (_, Some((_, piece))) => {
+                piece.push('\n');
+                piece.push_str(line);
+            }
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    let (mut thought, mut action) = (String::new(), None);
+    for (label, piece) in pieces {
+        let piece = piece.trim().trim_matches('`').trim().to_owned();
+        match label {
+            "Thought:" => thought = piece,
+            "Action:" => action = Some(piece),
+            "Action Input:" => {
+                let name = action.take().unwrap_or_default();
+                let call =
+                    Call { id: None, also: Vec::new(), name, arguments: arguments(decode_str(&piece)) };
+                let mut parts = Vec::new();
+                if !thought.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut thought)));
+                }
+                parts.push(Part::Call(call));
+                out.push(Message::new(Role::Assistant, parts));
+            }
+            "Observation:" if !piece.is_empty() => {
+                let outcome = Outcome { id: None, tool: None, text: piece, failed: None };
+                out.push(Message::new(Role::Tool, vec![Part::Result(outcome)]));
+            }
+            "Final Answer:" | "Answer:" => {
+                let mut parts = Vec::new();
+                if !thought.is_empty() {
+                    parts.push(Part::Thought(std::mem::take(&mut thought)));
+                }
+                parts.push(Part::Text(piece));
+                out.push(Message::new(Role::Assistant, parts));
+            }
+            _ => {}
+        }
+    }
+    if !thought.is_empty() {
+        out.push(Message::new(Role::Assistant, vec![Part::Thought(thought)]));
+    }
+    out
+}
+
+/// DSPy's other format: the same fields as JSON.
+fn json_step(text: &str) -> Option<Message> {
+    if !text.contains("\"next_tool_name\"") {
+        return None;
+    }
+    let bare = text.trim().trim_start_matches("```json").trim_matches('`');
+    let Json::Object(map) = decode_str(bare).json else { return None };
+    let name = map.get("next_tool_name")?.as_str()?.to_owned();
+    let call = Call { id: None, also: Vec::new(), name, arguments: map.get("next_tool_args").cloned() };
+    let thought = map.get("next_thought").map(plain).unwrap_or_default();
+    let parts = if answer_of(&call).is_some() {
+        vec![Part::Thought(thought)]
+    } else {
+        vec![Part::Text(thought), Part::Call(call)]
+    };
+    Some(Message::new(Role::Assistant, parts))
 }
 
 /// Text beside a call that is no call is a thought all the same.

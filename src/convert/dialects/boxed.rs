@@ -64,7 +64,7 @@ static DIALECTS: [Keys; 12] = [
     Keys {
         dialect: "genkit",
         prefix: "genkit:",
-        kind: &["genkit:metadata:subtype", "genkit:type"],
+        kind: &["genkit:metadata:subtype"],
         input: &["genkit:input"],
         output: &["genkit:output"],
         name: &["genkit:name"],

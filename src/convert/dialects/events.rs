@@ -72,15 +72,25 @@ fn with_content(attributes: &Attributes, content: Json) -> Json {
 
 /// Whether a record tells part of a conversation.
 pub(in crate::convert) fn is_told(log: &LogRecord) -> bool {
-    log.event_name.starts_with("gen_ai.") && !log.event_name.starts_with("gen_ai.evaluation")
+    let by_name = log.event_name.starts_with("gen_ai.") && !log.event_name.starts_with("gen_ai.evaluation");
+    by_name || tells_by_body(log)
 }
 
 /// Whether a record tells a whole call.
 pub(in crate::convert) fn is_details(log: &LogRecord) -> bool {
-    log.event_name == DETAILS
+    let by_attributes = log.event_name == DETAILS
         && ["gen_ai.input.messages", "gen_ai.output.messages"]
             .iter()
-            .any(|key| log.attributes.get(key).is_some())
+            .any(|key| log.attributes.get(key).is_some());
+    by_attributes || tells_by_body(log)
+}
+
+/// AWS's distribution moves content off the spans into records whose body is `{input: {messages}, output: {messages}}`.
+fn tells_by_body(log: &LogRecord) -> bool {
+    let Value::Map(body) = &log.body else { return false };
+    let has_messages =
+        |key: &str| matches!(body.get(key), Some(Value::Map(side)) if side.get("messages").is_some());
+    has_messages("input") || has_messages("output")
 }
 
 /// Reads events, in their order, into the draft.
@@ -247,10 +257,33 @@ fn tool_event(event: &Told, draft: &mut Draft) -> bool {
     true
 }
 
+/// The messages of one side of a record's body; their content may be wrapped once more.
+fn body_messages(log: &LogRecord, key: &str, role: Role) -> Vec<Message> {
+    let side = if key.contains("input") { "input" } else { "output" };
+    let Value::Map(body) = &log.body else { return Vec::new() };
+    let Some(Value::Map(side)) = body.get(side) else { return Vec::new() };
+    let Some(Json::Array(items)) = side.get("messages").map(|list| decode(list).json) else {
+        return Vec::new();
+    };
+    let plain = items.into_iter().map(|item| {
+        let Json::Object(mut map) = item else { return item };
+        let wrapped = map.get("content");
+        let inner =
+            wrapped.and_then(|content| content.get("content").or_else(|| content.get("message"))).cloned();
+        if let Some(inner) = inner {
+            map.insert("content".to_owned(), inner);
+        }
+        Json::Object(map)
+    });
+    messages(&Json::Array(plain.collect()), role)
+}
+
 /// The messages of one attribute of a record that tells a whole call.
 pub(in crate::convert) fn detail(log: &LogRecord, key: &str, role: Role) -> Vec<Message> {
-    let Some(value) = log.attributes.get(key) else { return Vec::new() };
-    let mut told = messages_of(&decode(value), role);
+    let mut told = match log.attributes.get(key) {
+        Some(value) => messages_of(&decode(value), role),
+        None => body_messages(log, key, role),
+    };
     if role == Role::Assistant {
         super::gen_ai::join_chunks(&mut told);
     }

@@ -86,7 +86,7 @@ fn read_indexed(draft: &mut Draft) {
 }
 
 /// Completions may come without their role.
-fn with_roles(json: crate::domain::Json) -> crate::domain::Json {
+pub(super) fn with_roles(json: crate::domain::Json) -> crate::domain::Json {
     use crate::domain::Json;
     let Json::Array(items) = json else { return json };
     Json::Array(

@@ -98,6 +98,9 @@ pub(super) fn read(draft: &mut Draft) {
         }
         Some(Kind::Ignored) => {}
         None => {
+            if draft.output.is_empty() {
+                read_plain(draft);
+            }
             if !draft.output.is_empty() {
                 draft.kind = Some(Kind::Model);
             } else if attributes.get("input.value").is_some() || attributes.get("output.value").is_some() {
@@ -169,12 +172,7 @@ fn read_model(draft: &mut Draft) {
     add_thought(draft);
     add_reasoning(draft);
     if draft.input.is_empty() && draft.output.is_empty() {
-        if let Some(json) = indexed::gather(&draft.span.attributes, "llm.prompts.") {
-            draft.input = texts(&json, Role::User);
-        }
-        if let Some(json) = indexed::gather(&draft.span.attributes, "llm.choices.") {
-            draft.output = texts(&json, Role::Assistant);
-        }
+        read_plain(draft);
     }
     if draft.input_has_gaps()
         && let Some((key, value)) = draft.value(&["input.value"])
@@ -201,6 +199,25 @@ fn read_model(draft: &mut Draft) {
         draft.output_from(&["output.value"]);
     } else if draft.input.is_empty() {
         draft.input_from(&["input.value"]);
+    }
+}
+
+/// Models that take plain text, and the first generation of OpenLLMetry, which kept messages under the same prefix.
+fn read_plain(draft: &mut Draft) {
+    let gathered = |prefix: &str| indexed::gather(&draft.span.attributes, prefix);
+    let (prompts, choices) = (gathered("llm.prompts."), gathered("llm.choices."));
+    let completions = gathered("llm.completions.");
+    if let Some(json) = prompts {
+        draft.input = messages(&json, Role::User);
+        if draft.input.is_empty() {
+            draft.input = texts(&json, Role::User);
+        }
+    }
+    if let Some(json) = completions.map(super::gen_ai::with_roles).or(choices) {
+        draft.output = messages(&json, Role::Assistant);
+        if draft.output.is_empty() {
+            draft.output = texts(&json, Role::Assistant);
+        }
     }
 }
 
