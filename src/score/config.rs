@@ -94,6 +94,10 @@ impl Weights {
 }
 
 /// How probable it must be that a claim is bad, or good, for the answer's label. Claims that the judge picked count as they stand.
+///
+/// The defaults suit the embedded model, which is rarely sure: on 807 human-labelled rows (`tests/quality.rs`, `dev`, 120
+/// rows of each source) `hallucination` is said of 28 % and right for 82 % of those, `faithful` of 26 % and right for 77 %;
+/// the rest is `unsure`. With 0.85 and 0.75 it is 14 % (92 %) and 17 % (83 %). A stronger model deserves higher ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LabelThresholds {
