@@ -1,17 +1,21 @@
 //! A trace becomes a story: what the agent was asked, thought, called, saw and answered, whatever library reported it.
 //! Pure: no clock, no IO, and no panic on any input.
 
+mod block;
 mod collect;
 mod dialects;
 mod draft;
+mod ends;
 mod gist;
 mod indexed;
 mod join;
 mod langsmith;
 mod message;
+mod pairing;
 mod parse;
 mod pseudo;
 mod read;
+mod runs;
 mod talk;
 mod tell;
 mod text;

@@ -213,7 +213,7 @@ fn demote(parts: &mut [Part]) {
 fn listed_calls(text: &str) -> Vec<Part> {
     let list = text.trim_start_matches("Calling tools:").trim();
     let Some(Json::Array(items)) = parse(list).map(|parsed| parsed.json) else { return Vec::new() };
-    let calls = items.iter().filter_map(|item| super::message::call(item.as_object()?));
+    let calls = items.iter().filter_map(|item| super::block::call(item.as_object()?));
     calls.filter(|call| !is_interpreter(&call.name) && !is_final(&call.name)).map(Part::Call).collect()
 }
 

@@ -1,8 +1,6 @@
 //! GenAI conventions on events: span events and log records, one per message (`gen_ai.user.message`, `gen_ai.choice`) or one
 //! per call (`gen_ai.client.inference.operation.details`).
 
-use std::cmp::Reverse;
-
 use serde_json::Map;
 
 use crate::convert::draft::{Draft, Kind};
@@ -96,7 +94,7 @@ fn tells_by_body(log: &LogRecord) -> bool {
 /// Reads events, in their order, into the draft.
 pub(in crate::convert) fn tell(told: &[Told], draft: &mut Draft) {
     let mut sorted: Vec<&Told> = told.iter().collect();
-    sorted.sort_by_key(|event| (event.order.0, event.order.1, event.order.2, Reverse(0u8)));
+    sorted.sort_by_key(|event| event.order);
     let mut input = Vec::new();
     let mut output = Vec::new();
     for event in sorted {

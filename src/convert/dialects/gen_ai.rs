@@ -5,7 +5,6 @@ use crate::convert::draft::{Draft, Kind};
 use crate::convert::indexed;
 use crate::convert::message::messages;
 use crate::convert::talk::{Message, Part, Role};
-use crate::convert::text::{arguments, decode_str};
 
 pub(super) fn kinds(draft: &mut Draft) {
     let operation = draft.text(&["gen_ai.operation.name"]);
@@ -145,12 +144,6 @@ fn read_tool(draft: &mut Draft) {
     }
     let works = draft.arguments.is_some() || draft.shown.is_some();
     draft.kind(works.then_some(Kind::Tool));
-    // Strands' latest tells a tool's work only in an event; see `events`.
-    if draft.arguments.is_none()
-        && let Some(text) = draft.text(&["gen_ai.tool.call.arguments"])
-    {
-        draft.arguments = arguments(decode_str(text));
-    }
 }
 
 /// A streamed answer that was exported chunk by chunk: many messages of one text part each.

@@ -187,12 +187,10 @@ fn read_model(draft: &mut Draft) {
     let is_structured = |value: &Value| !matches!(value, Value::String(t) if !t.starts_with(['{', '[']));
     if draft.input.is_empty() && draft.output.is_empty() {
         let printed = draft.value(&["input.value"]).is_some_and(|(_, value)| is_structured(value));
-        let mut input = Vec::new();
         if printed {
             draft.input_from(&["input.value"]);
             draft.output_from(&["output.value"]);
         } else {
-            std::mem::swap(&mut input, &mut draft.input);
             draft.boxed(&["input.value"], &["output.value"], &[]);
         }
     } else if draft.output.is_empty() {
