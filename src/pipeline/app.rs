@@ -3,24 +3,20 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::admin::Admin;
 use super::assembly::Assembly;
+use super::intake::{Intake, Listeners};
 use super::{Assayer, StartError, stored};
 use crate::config::Config;
 use crate::emit::{Recent, Sinks};
 use crate::receive::{self, Acknowledge, Delivery, Door};
 use crate::spool::{Replay, Spool};
 use crate::{metrics, serve};
-
-/// How often the memory that spans hold is shown.
-const HELD_BYTES: Duration = Duration::from_secs(1);
 
 /// A daemon whose ports are bound and whose model is loaded, and that does nothing yet.
 pub struct App {
@@ -120,26 +116,10 @@ impl App {
             &self.assayer,
             self.metrics,
         )?;
-        let stop = CancellationToken::new();
         let (door, deliveries) = self.door;
         let (spool, replay) = self.stored.unzip();
-        let receiving = spool.as_ref().map_or_else(|| door.clone(), |spool| stored::storing(&door, spool));
-        let replaying = spool
-            .clone()
-            .zip(replay)
-            .map(|(spool, replay)| tokio::spawn(stored::deliver(spool, replay, door.clone())));
-        let mut receivers = JoinSet::new();
-        if let Some(listener) = self.grpc {
-            let (config, door, stop) = (self.config.receive.clone(), receiving.clone(), stop.clone());
-            receivers
-                .spawn(async move { ("grpc", receive::serve_grpc(listener, &config, door, stop).await) });
-        }
-        if let Some(listener) = self.http {
-            let (config, door, stop) = (self.config.receive.clone(), receiving.clone(), stop.clone());
-            receivers
-                .spawn(async move { ("http", receive::serve_http(listener, &config, door, stop).await) });
-        }
-        drop(receiving);
+        let listeners = Listeners { grpc: self.grpc, http: self.http };
+        let mut intake = Intake::start(&self.config.receive, listeners, door, spool.clone().zip(replay));
         let assembly = Assembly::new(
             self.config.assemble.clone(),
             concurrency,
@@ -149,14 +129,13 @@ impl App {
         );
         let unfinished = assembly.unfinished();
         let mut assembly = tokio::spawn(assembly.run());
-        let gauge = tokio::spawn(show_held_bytes(door.clone()));
 
         let work = async {
             self.assayer.ready().await?;
             ready_in.send_replace(serve::Readiness::Ready);
             metrics::process_ready(true);
             tracing::info!(model = self.assayer.desk().info().name, "ready");
-            Err::<(), _>(failed(&mut receivers).await)
+            Err::<(), _>(intake.failed().await)
         };
         let failure = tokio::select! {
             () = shutdown => None,
@@ -165,17 +144,8 @@ impl App {
 
         ready_in.send_replace(serve::Readiness::Stopping);
         metrics::process_ready(false);
-        stop.cancel();
         let drained = tokio::time::timeout(self.config.flow.drain.0, async {
-            while receivers.join_next().await.is_some() {}
-            gauge.abort();
-            // The last doors: the assembly now sees the end of its deliveries.
-            door.close();
-            if let Some(replaying) = replaying {
-                // It meets the closed door; what it has not delivered stays stored.
-                let _ = replaying.await;
-            }
-            drop((door, gauge.await));
+            intake.close().await;
             (&mut assembly).await
         });
         let ended = match drained.await {
@@ -209,28 +179,6 @@ impl Addresses {
             tracing::info!(%http, "OTLP over HTTP: /v1/traces, /v1/logs");
         }
         tracing::info!(admin = %self.admin, "metrics, probes, checks, verdicts");
-    }
-}
-
-/// Ends with the first receiver that ends; pends for ever if there are none.
-async fn failed(receivers: &mut JoinSet<(&'static str, std::io::Result<()>)>) -> StartError {
-    match receivers.join_next().await {
-        Some(Ok((receiver, Ok(())))) => StartError::Receiver {
-            receiver,
-            source: std::io::Error::other("it stopped without being asked to"),
-        },
-        Some(Ok((receiver, Err(source)))) => StartError::Receiver { receiver, source },
-        Some(Err(error)) => StartError::Receiver { receiver: "otlp", source: std::io::Error::other(error) },
-        None => std::future::pending().await,
-    }
-}
-
-/// Memory that spans hold, each second. Holds a door, so it must end before the assembly can.
-async fn show_held_bytes(door: Door) {
-    let mut ticks = tokio::time::interval(HELD_BYTES);
-    loop {
-        ticks.tick().await;
-        metrics::receive_held_bytes(door.held_bytes());
     }
 }
 

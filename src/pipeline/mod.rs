@@ -8,6 +8,7 @@ mod assayer;
 mod assembly;
 mod cascade;
 mod clock;
+mod intake;
 mod panic;
 mod start;
 mod stored;
