@@ -5,6 +5,8 @@
 //! Claims (`docs/` says what they are measured against): f32 at least 1.1 times the merged f32 reference, bf16 level with the
 //! best PyTorch, int8 1.7 times that; eight questions cost less than 1.4 times one, known evidence less than a quarter.
 
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

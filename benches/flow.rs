@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench flow` (add `-- SECONDS` for a longer run; memory is shown at the start and at the end).
 
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,6 +2,8 @@
 //!
 //! The long run: `cargo test --release --test faults -- --ignored --nocapture` (50 kills).
 
+#![expect(clippy::print_stdout, reason = "the long run shows how far it is")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
