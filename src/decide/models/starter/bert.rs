@@ -1,10 +1,10 @@
 //! The network: BERT for sequence classification, computed in f32. Sequences of a batch lie end to end, so there is no
 //! padding and no mask, and a row's numbers do not depend on its company.
 
-use candle_core::{CpuStorage, CustomOp2, Device, InplaceOp1, InplaceOp2, Layout, Result, Shape, Tensor};
 use serde::Deserialize;
 
-use super::kernels::{self, Attention, Norm, Rows, Sequence};
+use super::kernels::{self, Attention, Norm, Sequence};
+use super::matrix::{Form, Matrix};
 use super::weights::{Weights, widen};
 use crate::decide::LoadError;
 
@@ -44,8 +44,8 @@ pub struct Bert<'a> {
     config: BertConfig,
     embeddings: Embeddings<'a>,
     layers: Vec<Layer>,
-    pooler: Linear,
-    classifier: Linear,
+    pooler: Affine,
+    classifier: Affine,
 }
 
 /// Half precision is kept for the word embeddings: they are half of all weights, and only looked up.
@@ -69,39 +69,59 @@ impl NormWeights {
 }
 
 struct Layer {
-    /// Queries (scaled), keys and values: `[hidden, 3 · hidden]`.
-    attention: Tensor,
+    /// Scaled, so that attention need not be.
+    queries: Matrix,
     query_bias: Vec<f32>,
-    output: Linear,
+    /// Keys, and values beside them.
+    keys_values: Matrix,
+    output: Affine,
     output_norm: NormWeights,
-    up: Linear,
-    down: Linear,
+    up: Affine,
+    down: Affine,
     down_norm: NormWeights,
 }
 
-/// `x · weight + bias`.
-struct Linear {
-    /// `[in, out]`.
-    weight: Tensor,
+/// `x · weightᵀ`, and a bias that the next step adds.
+struct Affine {
+    weight: Matrix,
     bias: Vec<f32>,
+}
+
+/// Why a row cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RowError {
+    /// No such token.
+    #[error("token id {id} is not in the vocabulary")]
+    Token {
+        /// Its id.
+        id: usize,
+    },
+    /// More tokens than the model has positions for.
+    #[error("a row of {tokens} tokens; the model reads {most}")]
+    Length {
+        /// Tokens of the row.
+        tokens: usize,
+        /// The most there may be.
+        most: usize,
+    },
 }
 
 impl<'a> Bert<'a> {
     /// Takes the weights out of a safetensors file.
-    pub fn load(config: &BertConfig, weights: &Weights<'a>) -> std::result::Result<Self, LoadError> {
+    pub fn load(config: &BertConfig, weights: &Weights<'a>, form: Form) -> Result<Self, LoadError> {
         let (hidden, labels) = (config.hidden_size, config.id2label.len());
-        let layers = (0..config.num_hidden_layers).map(|layer| Layer::load(config, weights, layer));
+        let layers = (0..config.num_hidden_layers).map(|layer| Layer::load(config, weights, layer, form));
         Ok(Self {
             config: config.clone(),
             embeddings: Embeddings::load(config, weights)?,
-            layers: layers.collect::<std::result::Result<_, _>>()?,
-            pooler: Linear::load(weights, "bert.pooler.dense", hidden, hidden)?,
-            classifier: Linear::load(weights, "classifier", hidden, labels)?,
+            layers: layers.collect::<Result<_, _>>()?,
+            pooler: Affine::load(weights, "bert.pooler.dense", [hidden, hidden], form)?,
+            classifier: Affine::load(weights, "classifier", [labels, hidden], form)?,
         })
     }
 
     /// The logits of each row, in order of the labels.
-    pub fn logits(&self, rows: &[&Row]) -> Result<Vec<Vec<f32>>> {
+    pub fn logits(&self, rows: &[&Row]) -> Result<Vec<Vec<f32>>, RowError> {
         let mut start = 0;
         let sequences: Vec<Sequence> = rows
             .iter()
@@ -114,15 +134,17 @@ impl<'a> Bert<'a> {
         let mut hidden = self.embeddings.look_up(rows, self.config.hidden_size)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let is_last = index + 1 == self.layers.len();
-            hidden = layer.forward(&hidden, &sequences, self.config.num_attention_heads, is_last)?;
+            hidden = layer.forward(hidden, &sequences, self.config.num_attention_heads, is_last);
         }
-        let pooled = self.pooler.apply(&hidden)?.tanh()?;
-        self.classifier.apply(&pooled)?.to_vec2()
+        let mut pooled = self.pooler.apply(&hidden);
+        pooled.iter_mut().for_each(|x| *x = x.tanh());
+        let labels = self.classifier.bias.len();
+        Ok(self.classifier.apply(&pooled).chunks_exact(labels).map(<[f32]>::to_vec).collect())
     }
 }
 
 impl<'a> Embeddings<'a> {
-    fn load(config: &BertConfig, weights: &Weights<'a>) -> std::result::Result<Self, LoadError> {
+    fn load(config: &BertConfig, weights: &Weights<'a>) -> Result<Self, LoadError> {
         let hidden = config.hidden_size;
         let name = |part: &str| format!("bert.embeddings.{part}.weight");
         Ok(Self {
@@ -134,7 +156,11 @@ impl<'a> Embeddings<'a> {
         })
     }
 
-    fn look_up(&self, rows: &[&Row], hidden: usize) -> Result<Tensor> {
+    fn look_up(&self, rows: &[&Row], hidden: usize) -> Result<Vec<f32>, RowError> {
+        let most = self.positions.len() / hidden;
+        if let Some(row) = rows.iter().find(|row| row.ids.len() > most) {
+            return Err(RowError::Length { tokens: row.ids.len(), most });
+        }
         let tokens: usize = rows.iter().map(|row| row.ids.len()).sum();
         let mut out = vec![0.0; tokens * hidden];
         let places = rows.iter().flat_map(|row| {
@@ -145,24 +171,22 @@ impl<'a> Embeddings<'a> {
         });
         for (out, (id, position, kind)) in out.chunks_exact_mut(hidden).zip(places) {
             let Some(word) = self.words.get(id * hidden * 2..(id + 1) * hidden * 2) else {
-                candle_core::bail!("token id {id} is not in the vocabulary");
+                return Err(RowError::Token { id });
             };
             widen(word, out);
-            let Some(place) = self.positions.get(position * hidden..(position + 1) * hidden) else {
-                candle_core::bail!("a sequence of more than {position} tokens");
-            };
+            let place = &self.positions[position * hidden..(position + 1) * hidden];
             let kind = &self.types[kind * hidden..(kind + 1) * hidden];
             for ((out, place), kind) in out.iter_mut().zip(place).zip(kind) {
                 *out += *place + *kind;
             }
         }
         kernels::norm(&mut out, self.norm.view());
-        Tensor::from_vec(out, (tokens, hidden), &Device::Cpu)
+        Ok(out)
     }
 }
 
 impl NormWeights {
-    fn load(weights: &Weights, name: &str, config: &BertConfig) -> std::result::Result<Self, LoadError> {
+    fn load(weights: &Weights, name: &str, config: &BertConfig) -> Result<Self, LoadError> {
         Ok(Self {
             scale: weights.floats(&format!("{name}.weight"), &[config.hidden_size])?,
             shift: weights.floats(&format!("{name}.bias"), &[config.hidden_size])?,
@@ -171,42 +195,25 @@ impl NormWeights {
     }
 }
 
-impl Linear {
-    fn load(
-        weights: &Weights,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-    ) -> std::result::Result<Self, LoadError> {
-        let weight = weights.floats(&format!("{name}.weight"), &[outputs, inputs])?;
-        let bias = weights.floats(&format!("{name}.bias"), &[outputs])?;
-        Ok(Self { weight: transposed(name, weight, inputs, outputs)?, bias })
+impl Affine {
+    /// `shape`: outputs and inputs.
+    fn load(weights: &Weights, name: &str, shape: [usize; 2], form: Form) -> Result<Self, LoadError> {
+        let weight = weights.floats(&format!("{name}.weight"), &shape)?;
+        let bias = weights.floats(&format!("{name}.bias"), &shape[..1])?;
+        Ok(Self { weight: Matrix::new(weight, shape, form), bias })
     }
 
-    fn product(&self, x: &Tensor) -> Result<Tensor> {
-        x.matmul(&self.weight)
+    fn apply(&self, x: &[f32]) -> Vec<f32> {
+        let mut out = self.weight.multiply(x);
+        for row in out.chunks_exact_mut(self.bias.len()) {
+            row.iter_mut().zip(&self.bias).for_each(|(x, bias)| *x += *bias);
+        }
+        out
     }
-
-    fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        let bias = Tensor::from_slice(&self.bias, self.bias.len(), &Device::Cpu)?;
-        self.product(x)?.broadcast_add(&bias)
-    }
-}
-
-/// A weight as `[in, out]`, from `[out, in]` as it is stored.
-fn transposed(
-    name: &str,
-    weight: Vec<f32>,
-    inputs: usize,
-    outputs: usize,
-) -> std::result::Result<Tensor, LoadError> {
-    Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)
-        .and_then(|weight| weight.t()?.contiguous())
-        .map_err(|source| LoadError::Invalid { file: name.to_owned(), source: source.into() })
 }
 
 impl Layer {
-    fn load(config: &BertConfig, weights: &Weights, index: usize) -> std::result::Result<Self, LoadError> {
+    fn load(config: &BertConfig, weights: &Weights, index: usize, form: Form) -> Result<Self, LoadError> {
         let hidden = config.hidden_size;
         let name = |part: &str| format!("bert.encoder.layer.{index}.{part}");
         let scale = 1.0 / ((hidden / config.num_attention_heads) as f32).sqrt();
@@ -214,10 +221,9 @@ impl Layer {
         let part =
             |part: &str| weights.floats(&name(&format!("attention.self.{part}.weight")), &[hidden, hidden]);
         let bias = |part: &str| weights.floats(&name(&format!("attention.self.{part}.bias")), &[hidden]);
-        let mut fused = part("query")?;
-        fused.iter_mut().for_each(|weight| *weight *= scale);
-        fused.extend(part("key")?);
-        fused.extend(part("value")?);
+        let mut queries = part("query")?;
+        queries.iter_mut().for_each(|weight| *weight *= scale);
+        let keys_values = [part("key")?, part("value")?].concat();
         let mut query_bias = bias("query")?;
         query_bias.iter_mut().for_each(|bias| *bias *= scale);
         // A key's bias adds the same to all scores of a query, which the softmax takes away again.
@@ -229,136 +235,45 @@ impl Layer {
         for (bias, weights) in output_bias.iter_mut().zip(output_weight.chunks_exact(hidden)) {
             *bias += weights.iter().zip(&value_bias).map(|(weight, value)| weight * value).sum::<f32>();
         }
+        let (square, inner) = ([hidden, hidden], config.intermediate_size);
         Ok(Self {
-            attention: transposed(&name("attention.self"), fused, hidden, 3 * hidden)?,
+            queries: Matrix::new(queries, square, form),
             query_bias,
-            output: Linear {
-                weight: transposed(&name("attention.output.dense"), output_weight, hidden, hidden)?,
-                bias: output_bias,
-            },
+            keys_values: Matrix::new(keys_values, [2 * hidden, hidden], form),
+            output: Affine { weight: Matrix::new(output_weight, square, form), bias: output_bias },
             output_norm: NormWeights::load(weights, &name("attention.output.LayerNorm"), config)?,
-            up: Linear::load(weights, &name("intermediate.dense"), hidden, config.intermediate_size)?,
-            down: Linear::load(weights, &name("output.dense"), config.intermediate_size, hidden)?,
+            up: Affine::load(weights, &name("intermediate.dense"), [inner, hidden], form)?,
+            down: Affine::load(weights, &name("output.dense"), [hidden, inner], form)?,
             down_norm: NormWeights::load(weights, &name("output.LayerNorm"), config)?,
         })
     }
 
     /// The layer's output; of the last layer only each sequence's first row, which is all that the classifier reads.
-    fn forward(&self, x: &Tensor, sequences: &[Sequence], heads: usize, first_only: bool) -> Result<Tensor> {
+    fn forward(&self, x: Vec<f32>, sequences: &[Sequence], heads: usize, first_only: bool) -> Vec<f32> {
         let hidden = self.query_bias.len();
-        let (queries, keys_values, residual) = if first_only {
-            let firsts: Vec<u32> = sequences.iter().map(|sequence| sequence.start as u32).collect();
-            let firsts = Tensor::from_slice(&firsts, firsts.len(), &Device::Cpu)?;
-            let residual = x.index_select(&firsts, 0)?;
-            let queries = residual.matmul(&self.attention.narrow(1, 0, hidden)?)?;
-            (queries, x.matmul(&self.attention.narrow(1, hidden, 2 * hidden)?)?, residual)
+        let keys_values = self.keys_values.multiply(&x);
+        let residual = if first_only {
+            let first = |sequence: &Sequence| &x[sequence.start * hidden..][..hidden];
+            sequences.iter().flat_map(first).copied().collect()
         } else {
-            let all = x.matmul(&self.attention)?;
-            (all.narrow(1, 0, hidden)?, all.narrow(1, hidden, 2 * hidden)?, x.clone())
+            x
         };
-        let attend = Attend { bias: &self.query_bias, head: hidden / heads, sequences, first_only };
-        let attended = queries.apply_op2_no_bwd(&keys_values, &attend)?;
-        let x = self.output.product(&attended)?;
-        let norm = BiasResidualNorm { bias: &self.output.bias, norm: self.output_norm.view() };
-        x.inplace_op2(&residual, &norm)?;
-        let wide = self.up.product(&x)?;
-        wide.inplace_op1(&BiasGelu { bias: &self.up.bias })?;
-        let out = self.down.product(&wide)?;
-        out.inplace_op2(&x, &BiasResidualNorm { bias: &self.down.bias, norm: self.down_norm.view() })?;
-        Ok(out)
-    }
-}
-
-/// The numbers of a tensor whose rows are dense, from its first on, and the distance of its rows.
-fn rows<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<Rows<'a>> {
-    let (stride, inner) = match layout.stride() {
-        [stride, inner] => (*stride, *inner),
-        _ => candle_core::bail!("expected a matrix, got {:?}", layout.shape()),
-    };
-    if inner != 1 {
-        candle_core::bail!("expected dense rows");
-    }
-    Ok(Rows { data: &storage.as_slice::<f32>()?[layout.start_offset()..], stride })
-}
-
-struct Attend<'a> {
-    bias: &'a [f32],
-    head: usize,
-    sequences: &'a [Sequence],
-    first_only: bool,
-}
-
-impl CustomOp2 for Attend<'_> {
-    fn name(&self) -> &'static str {
-        "ragged-attention"
-    }
-
-    fn cpu_fwd(
-        &self,
-        queries: &CpuStorage,
-        queries_layout: &Layout,
-        keys_values: &CpuStorage,
-        keys_values_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let keys = rows(keys_values, keys_values_layout)?;
         let attention = Attention {
-            queries: rows(queries, queries_layout)?,
-            keys,
-            values: Rows { data: &keys.data[self.bias.len()..], stride: keys.stride },
-            bias: self.bias,
-            head: self.head,
-            sequences: self.sequences,
-            first_only: self.first_only,
+            queries: &self.queries.multiply(&residual),
+            keys_values: &keys_values,
+            bias: &self.query_bias,
+            head: hidden / heads,
+            sequences,
+            first_only,
         };
-        let out = attention.run();
-        Ok((CpuStorage::F32(out), queries_layout.shape().clone()))
-    }
-}
-
-struct BiasGelu<'a> {
-    bias: &'a [f32],
-}
-
-impl InplaceOp1 for BiasGelu<'_> {
-    fn name(&self) -> &'static str {
-        "bias-gelu"
-    }
-
-    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        kernels::bias_gelu(dense_mut(storage, layout)?, self.bias);
-        Ok(())
-    }
-}
-
-struct BiasResidualNorm<'a> {
-    bias: &'a [f32],
-    norm: Norm<'a>,
-}
-
-impl InplaceOp2 for BiasResidualNorm<'_> {
-    fn name(&self) -> &'static str {
-        "bias-residual-norm"
-    }
-
-    fn cpu_fwd(
-        &self,
-        storage: &mut CpuStorage,
-        layout: &Layout,
-        residual: &CpuStorage,
-        residual_layout: &Layout,
-    ) -> Result<()> {
-        let Some((from, to)) = residual_layout.contiguous_offsets() else {
-            candle_core::bail!("expected a dense residual");
-        };
-        let residual = &residual.as_slice::<f32>()?[from..to];
-        kernels::bias_residual_norm(dense_mut(storage, layout)?, residual, self.bias, self.norm);
-        Ok(())
-    }
-}
-
-fn dense_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
-    match (storage, layout.contiguous_offsets()) {
-        (CpuStorage::F32(numbers), Some((from, to))) => Ok(&mut numbers[from..to]),
-        _ => candle_core::bail!("expected dense f32"),
+        let mut attended = vec![0.0; residual.len()];
+        attention.run(&mut attended);
+        let mut x = self.output.weight.multiply(&attended);
+        kernels::bias_residual_norm(&mut x, &residual, &self.output.bias, self.output_norm.view());
+        let mut wide = self.up.weight.multiply(&x);
+        kernels::bias_gelu(&mut wide, &self.up.bias);
+        let mut out = self.down.weight.multiply(&wide);
+        kernels::bias_residual_norm(&mut out, &x, &self.down.bias, self.down_norm.view());
+        out
     }
 }

@@ -10,6 +10,7 @@ use super::bert::{Bert, BertConfig, Row};
 use super::calibration::CLASSES;
 use super::encode::{Reading, Texts, Work};
 use super::files::{EMBEDDED, Files, invalid, json};
+use super::matrix::Form;
 use super::weights::Weights;
 use crate::decide::{
     Calibration as Grounds, Capabilities, DecideError, Decider, Encoder, Layout, LoadError, ModelInfo, Reply,
@@ -31,17 +32,17 @@ pub struct Starter {
 impl Starter {
     /// The model in the binary, computing on so many threads (not given: one for each core).
     pub fn embedded(threads: Option<NonZeroUsize>) -> Result<Self, LoadError> {
-        Self::load(EMBEDDED, threads)
+        Self::load(EMBEDDED, threads, Form::FASTER)
     }
 
-    fn load(files: Files, threads: Option<NonZeroUsize>) -> Result<Self, LoadError> {
+    pub(super) fn load(files: Files, threads: Option<NonZeroUsize>, form: Form) -> Result<Self, LoadError> {
         let config: BertConfig = json("config.json", files.config)?;
         let texts = Texts::load(files)?;
         if !config.labels().eq(CLASSES) || config.max_position_embeddings < texts.calibration.limits().tokens
         {
             return Err(invalid("config.json", Misfit));
         }
-        let bert = Bert::load(&config, &Weights::read("model.safetensors", files.weights)?)?;
+        let bert = Bert::load(&config, &Weights::read("model.safetensors", files.weights)?, form)?;
         let threads = ThreadPoolBuilder::new()
             .num_threads(threads.map_or(0, NonZeroUsize::get))
             .thread_name(|index| format!("decide-{index}"))

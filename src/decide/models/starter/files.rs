@@ -25,8 +25,9 @@ macro_rules! shipped {
     };
 }
 
-/// The files in the binary. They are pages of the executable: read when touched, and dropped by the system when it needs room.
-pub const EMBEDDED: Files = Files {
+/// The files in the binary: pages of the executable, read when touched, and dropped by the system when it needs room.
+// No constant: its bytes would be in the library's metadata too.
+pub static EMBEDDED: Files = Files {
     config: shipped!("config.json"),
     tokenizer: shipped!("tokenizer.json"),
     idf: shipped!("idf.json"),

@@ -9,6 +9,7 @@ use super::bert::Row;
 use super::decider::Starter;
 use super::encode::Texts;
 use super::files::EMBEDDED;
+use super::matrix::Form;
 use super::prepare::{Evidence, Features};
 use crate::decide::{Config, Decider, Encoded, Reply, start_with};
 use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
@@ -84,6 +85,17 @@ fn probabilities_equal_the_golden_ones_and_a_row_does_not_feel_its_company() {
             let off = (found - wanted.as_f64().unwrap()).abs();
             assert!(off < 1e-4, "case {}: {class} is {found}, not {wanted}", case.id);
         }
+    }
+}
+
+#[test]
+fn packed_and_stored_weights_give_the_same_logits() {
+    let [packed, stored] =
+        [Form::Packed, Form::Stored].map(|form| Starter::load(EMBEDDED, None, form).unwrap());
+    for case in cases().into_iter().filter(|case| case.input_ids.len() < 20).take(2) {
+        let row = Row { ids: case.input_ids, split: case.n_first_tokens + 2 };
+        let (found, wanted) = (packed.logits(&[&row]).unwrap(), stored.logits(&[&row]).unwrap());
+        assert!(found[0].iter().zip(&wanted[0]).all(|(a, b)| (a - b).abs() < 1e-5), "case {}", case.id);
     }
 }
 

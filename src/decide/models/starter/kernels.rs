@@ -1,23 +1,9 @@
 //! The parts of a forward pass that are not matrix products, on slices: activation, norm, attention. Written for the
 //! compiler's vectors, because candle's own run one number at a time; each is tested against its plain definition.
 
-use gemm::Parallelism;
 use rayon::prelude::*;
 
-/// Rows of a matrix in a larger one: row `r` is `data[r * stride..][..width]`.
-#[derive(Clone, Copy)]
-pub struct Rows<'a> {
-    /// The numbers, from the first row's first on.
-    pub data: &'a [f32],
-    /// From a row to the next.
-    pub stride: usize,
-}
-
-impl<'a> Rows<'a> {
-    fn starting_at(self, row: usize) -> &'a [f32] {
-        &self.data[row * self.stride..]
-    }
-}
+use crate::decide::kernels::{Rows, RowsMut, Threads, exp, times, times_transposed, vectorised};
 
 /// One sequence of a ragged batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,32 +20,10 @@ const ROWS_A_TASK: usize = 32;
 const QUERIES_A_BLOCK: usize = 64;
 const LANES: usize = 16;
 
-/// Runs `kernel` as compiled for 256-bit vectors where the CPU has them. `kernel` must be inlined into the wrapper to gain.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
-    #[target_feature(enable = "avx2,fma")]
-    fn wide<R>(kernel: impl FnOnce() -> R) -> R {
-        kernel()
-    }
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: the CPU has both features, as just asked.
-        return unsafe { wide(kernel) };
-    }
-    kernel()
-}
-
-/// Elsewhere the baseline's vectors are what there is.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
-    kernel()
-}
-
 /// Adds `bias` to each row, then applies `x·Φ(x)`.
 pub fn bias_gelu(rows: &mut [f32], bias: &[f32]) {
     rows.par_chunks_mut(ROWS_A_TASK * bias.len()).for_each(|rows| {
-        vectorized(
+        vectorised(
             #[inline(always)]
             || {
                 for row in rows.chunks_exact_mut(bias.len()) {
@@ -77,7 +41,7 @@ pub fn bias_residual_norm(rows: &mut [f32], residual: &[f32], bias: &[f32], norm
     let width = bias.len();
     let tasks = rows.par_chunks_mut(ROWS_A_TASK * width).zip(residual.par_chunks(ROWS_A_TASK * width));
     tasks.for_each(|(rows, residual)| {
-        vectorized(
+        vectorised(
             #[inline(always)]
             || {
                 for (row, residual) in rows.chunks_exact_mut(width).zip(residual.chunks_exact(width)) {
@@ -93,7 +57,7 @@ pub fn bias_residual_norm(rows: &mut [f32], residual: &[f32], bias: &[f32], norm
 
 /// Normalises each row.
 pub fn norm(rows: &mut [f32], norm: Norm) {
-    vectorized(
+    vectorised(
         #[inline(always)]
         || rows.chunks_exact_mut(norm.scale.len()).for_each(|row| norm.apply(row)),
     );
@@ -137,14 +101,12 @@ fn sum(row: &[f32], of: impl Fn(f32) -> f32) -> f32 {
 }
 
 /// Attention of each sequence to itself, all heads: `softmax((q + bias)·kᵀ)·v`; the scale is part of `q` already.
-/// `queries` has a row for each token, or (`first_only`) one for each sequence. Heads lie side by side, `head` wide.
+/// Heads lie side by side, `head` wide.
 pub struct Attention<'a> {
-    /// Queries.
-    pub queries: Rows<'a>,
-    /// Keys of all tokens, and values beside them.
-    pub keys: Rows<'a>,
-    /// Values of all tokens.
-    pub values: Rows<'a>,
+    /// A row for each token, or (`first_only`) one for each sequence.
+    pub queries: &'a [f32],
+    /// A row for each token: its keys, and its values beside them.
+    pub keys_values: &'a [f32],
     /// Added to each query; as wide as all heads.
     pub bias: &'a [f32],
     /// Numbers of one head.
@@ -156,8 +118,8 @@ pub struct Attention<'a> {
 }
 
 impl Attention<'_> {
-    /// One row for each query, heads side by side.
-    pub fn run(&self) -> Vec<f32> {
+    /// Fills one row for each query, heads side by side.
+    pub fn run(&self, out: &mut [f32]) {
         let width = self.bias.len();
         let heads = width / self.head;
         let tasks: Vec<(usize, usize)> = (0..self.sequences.len())
@@ -165,15 +127,12 @@ impl Attention<'_> {
             .collect();
         let parts: Vec<Vec<f32>> =
             tasks.par_iter().map(|(sequence, head)| self.one(*sequence, *head)).collect();
-        let queries: usize = (0..self.sequences.len()).map(|sequence| self.queries_of(sequence).1).sum();
-        let mut out = vec![0.0; queries * width];
         for ((sequence, head), part) in tasks.iter().zip(parts) {
             let (first, _) = self.queries_of(*sequence);
             for (row, part) in part.chunks_exact(self.head).enumerate() {
                 out[(first + row) * width + head * self.head..][..self.head].copy_from_slice(part);
             }
         }
-        out
     }
 
     /// The first query row of a sequence, and how many it has.
@@ -186,28 +145,32 @@ impl Attention<'_> {
     }
 
     fn one(&self, sequence: usize, head: usize) -> Vec<f32> {
-        let column = head * self.head;
+        let (width, size) = (self.bias.len(), self.head);
+        let column = head * size;
         let Sequence { start, tokens } = self.sequences[sequence];
         let (first, queries) = self.queries_of(sequence);
-        let keys = &self.keys.starting_at(start)[column..];
-        let values = &self.values.starting_at(start)[column..];
-        let bias = &self.bias[column..column + self.head];
-        let mut out = vec![0.0; queries * self.head];
-        let mut scores = vec![0.0; QUERIES_A_BLOCK.min(queries) * tokens];
-        let mut block = vec![0.0; QUERIES_A_BLOCK.min(queries) * self.head];
-        for (index, out) in out.chunks_mut(QUERIES_A_BLOCK * self.head).enumerate() {
-            let rows = out.len() / self.head;
-            let (block, scores) = (&mut block[..rows * self.head], &mut scores[..rows * tokens]);
-            for (row, query) in block.chunks_exact_mut(self.head).enumerate() {
-                let source = &self.queries.starting_at(first + index * QUERIES_A_BLOCK + row)[column..];
+        let of_tokens = |column: usize| {
+            Rows::new(&self.keys_values[start * 2 * width + column..], tokens, size, 2 * width)
+        };
+        let (keys, values) = (of_tokens(column), of_tokens(width + column));
+        let bias = &self.bias[column..column + size];
+        let block = QUERIES_A_BLOCK.min(queries);
+        let (mut asked, mut scores) = (vec![0.0; block * size], vec![0.0; block * tokens]);
+        let mut out = vec![0.0; queries * size];
+        for (index, out) in out.chunks_mut(QUERIES_A_BLOCK * size).enumerate() {
+            let rows = out.len() / size;
+            let (asked, scores) = (&mut asked[..rows * size], &mut scores[..rows * tokens]);
+            for (row, query) in asked.chunks_exact_mut(size).enumerate() {
+                let source = &self.queries[(first + index * QUERIES_A_BLOCK + row) * width + column..];
                 for ((query, source), bias) in query.iter_mut().zip(source).zip(bias) {
                     *query = *source + *bias;
                 }
             }
-            let keys = Matrix { data: keys, row: 1, column: self.keys.stride };
-            product(rows, tokens, self.head, scores, Matrix::dense(block, self.head), keys);
+            let asked = Rows::new(asked, rows, size, size);
+            let target = RowsMut::new(scores, rows, tokens, tokens);
+            times_transposed(target, asked, keys, false, Threads::One);
             let mut sums = [0.0; QUERIES_A_BLOCK];
-            vectorized(
+            vectorised(
                 #[inline(always)]
                 || {
                     for (sum, scores) in sums.iter_mut().zip(scores.chunks_exact_mut(tokens)) {
@@ -215,9 +178,9 @@ impl Attention<'_> {
                     }
                 },
             );
-            let values = Matrix { data: values, row: self.values.stride, column: 1 };
-            product(rows, self.head, tokens, out, Matrix::dense(scores, tokens), values);
-            for (out, sum) in out.chunks_exact_mut(self.head).zip(sums) {
+            let weights = Rows::new(scores, rows, tokens, tokens);
+            times(RowsMut::new(out, rows, size, size), weights, values, false, Threads::One);
+            for (out, sum) in out.chunks_exact_mut(size).zip(sums) {
                 out.iter_mut().for_each(|x| *x /= sum);
             }
         }
@@ -239,72 +202,6 @@ fn exponentials(row: &mut [f32]) -> f32 {
     let largest = largest.iter().fold(rest, |a, b| a.max(*b));
     row.iter_mut().for_each(|x| *x = exp(*x - largest));
     sum(row, |x| x)
-}
-
-/// A matrix that a product reads.
-#[derive(Clone, Copy)]
-struct Matrix<'a> {
-    data: &'a [f32],
-    /// From a row to the next.
-    row: usize,
-    /// From a column to the next.
-    column: usize,
-}
-
-impl<'a> Matrix<'a> {
-    fn dense(data: &'a [f32], columns: usize) -> Self {
-        Self { data, row: columns, column: 1 }
-    }
-
-    fn holds(self, rows: usize, columns: usize) -> bool {
-        rows == 0 || columns == 0 || (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
-    }
-}
-
-/// `out` (dense, `rows` × `columns`) becomes `left` (`rows` × `inner`) times `right` (`inner` × `columns`).
-fn product(rows: usize, columns: usize, inner: usize, out: &mut [f32], left: Matrix, right: Matrix) {
-    assert!(out.len() == rows * columns && left.holds(rows, inner) && right.holds(inner, columns));
-    // SAFETY: by the assertion, all that the product reads and writes lies in the three slices.
-    unsafe {
-        gemm::gemm(
-            rows,
-            columns,
-            inner,
-            out.as_mut_ptr(),
-            1,
-            columns as isize,
-            false,
-            left.data.as_ptr(),
-            left.column as isize,
-            left.row as isize,
-            right.data.as_ptr(),
-            right.column as isize,
-            right.row as isize,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
-    }
-}
-
-/// `e^x` to about 1e-7 relative, without branches: `2^n · e^r` with `|r| ≤ ln 2 / 2` and `e^r` by its series.
-#[inline(always)]
-fn exp(x: f32) -> f32 {
-    /// Adding it rounds to an integer, which then stands in the low bits.
-    const ROUND: f32 = 12_582_912.0;
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let x = x.clamp(-87.0, 88.0);
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = x - n * LN_2_HIGH - n * LN_2_LOW;
-    let series = 1.0
-        + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0))))));
-    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    series * power
 }
 
 /// `x·Φ(x)`, the error function by Abramowitz and Stegun 7.1.26 (within 1.5e-7).
@@ -343,16 +240,6 @@ mod tests {
             sum += term / f64::from(2 * n + 1);
         }
         2.0 / std::f64::consts::PI.sqrt() * sum
-    }
-
-    #[test]
-    fn exp_is_within_a_few_units_in_the_last_place() {
-        for step in -8700..=8800 {
-            let x = step as f32 / 100.0;
-            let wanted = f64::from(x).exp();
-            assert!((f64::from(exp(x)) / wanted - 1.0).abs() < 4e-7, "{x}: {} is not {wanted}", exp(x));
-        }
-        assert_eq!(exp(f32::NEG_INFINITY), exp(-87.0));
     }
 
     #[test]
@@ -396,44 +283,42 @@ mod tests {
     fn attention_is_softmax_of_products_and_keeps_sequences_apart() {
         let (head, heads, tokens) = (4, 3, 70 + 5 + 1);
         let width = head * heads;
-        let data = numbers(tokens * 3 * width, 7);
+        let (queries, keys_values) = (numbers(tokens * width, 7), numbers(tokens * 2 * width, 9));
         let bias = numbers(width, 8);
         let sequences = [
             Sequence { start: 0, tokens: 70 },
             Sequence { start: 70, tokens: 5 },
             Sequence { start: 75, tokens: 1 },
         ];
-        let rows = |offset: usize| Rows { data: &data[offset..], stride: 3 * width };
         let attention = Attention {
-            queries: rows(0),
-            keys: rows(width),
-            values: rows(2 * width),
+            queries: &queries,
+            keys_values: &keys_values,
             bias: &bias,
             head,
             sequences: &sequences,
             first_only: false,
         };
-        let found = attention.run();
+        let mut found = vec![0.0; tokens * width];
+        attention.run(&mut found);
         for Sequence { start, tokens } in sequences {
             for (query, column) in
                 (start..start + tokens).flat_map(|query| (0..width).map(move |column| (query, column)))
             {
                 let of = column / head * head;
-                let at = |row: usize, column: usize| f64::from(data[row * 3 * width + column]);
-                let score = |key: usize| -> f64 {
-                    (of..of + head).map(|c| (at(query, c) + f64::from(bias[c])) * at(key, width + c)).sum()
-                };
+                let asked = |c: usize| f64::from(queries[query * width + c]) + f64::from(bias[c]);
+                let told = |row: usize, column: usize| f64::from(keys_values[row * 2 * width + column]);
+                let score = |key: usize| -> f64 { (of..of + head).map(|c| asked(c) * told(key, c)).sum() };
                 let weights: Vec<f64> = (start..start + tokens).map(|key| score(key).exp()).collect();
                 let mixed: f64 =
-                    weights.iter().enumerate().map(|(i, w)| w * at(start + i, 2 * width + column)).sum();
+                    weights.iter().enumerate().map(|(i, w)| w * told(start + i, width + column)).sum();
                 let wanted = mixed / weights.iter().sum::<f64>();
                 assert!((f64::from(found[query * width + column]) - wanted).abs() < 1e-5);
             }
         }
         let first: Vec<f32> =
-            sequences.iter().flat_map(|s| data[s.start * 3 * width..][..width].to_vec()).collect();
-        let queries = Rows { data: &first, stride: width };
-        let only_first = Attention { queries, first_only: true, ..attention }.run();
+            sequences.iter().flat_map(|s| queries[s.start * width..][..width].to_vec()).collect();
+        let mut only_first = vec![0.0; sequences.len() * width];
+        Attention { queries: &first, first_only: true, ..attention }.run(&mut only_first);
         for (sequence, row) in sequences.iter().zip(only_first.chunks_exact(width)) {
             let whole = &found[sequence.start * width..][..width];
             assert!(row.iter().zip(whole).all(|(a, b)| (a - b).abs() < 1e-6));

@@ -7,6 +7,7 @@ mod decider;
 mod encode;
 mod files;
 mod kernels;
+mod matrix;
 mod prepare;
 mod weights;
 mod wordpiece;
