@@ -3,6 +3,8 @@
 //! `cargo bench --bench decide` times whole inquiries (preparation, queue and forward pass) of some claims with inputs of some
 //! length. `python benches/decide_torch.py` measures PyTorch and this side by side in CPU seconds; see `benches/README.md`.
 
+#![expect(clippy::print_stdout, reason = "the comparison with PyTorch reads the figures")]
+
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
