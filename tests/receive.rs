@@ -39,9 +39,14 @@ struct House {
     servers: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
+/// Without a store behind the door, what is admitted is in memory only.
+fn in_memory() -> Config {
+    Config { acknowledge: Acknowledge::Admitted, ..Config::default() }
+}
+
 impl House {
     async fn open() -> Self {
-        Self::with(Config::default()).await
+        Self::with(in_memory()).await
     }
 
     async fn with(config: Config) -> Self {
@@ -189,7 +194,7 @@ fn small(max_bytes: u64) -> Config {
         max_message: ByteSize(max_bytes.min(100_000)),
         wait: Period::millis(10),
         retry_after: Period::millis(1500),
-        ..Config::default()
+        ..in_memory()
     }
 }
 
@@ -348,7 +353,7 @@ async fn wrong_media_types_encodings_paths_and_methods_are_refused() {
 
 #[tokio::test]
 async fn too_large_is_refused_for_good_and_bombs_do_not_unpack() {
-    let config = Config { max_message: ByteSize(100_000), ..Config::default() };
+    let config = Config { max_message: ByteSize(100_000), ..in_memory() };
     let mut house = House::with(config).await;
     let large = WireSpan { attributes: vec![pair("text", &"a".repeat(200_000))], ..span(1) };
     let large = request(vec![large]);
@@ -439,7 +444,7 @@ async fn a_request_that_arrives_slowly_holds_memory_from_its_first_byte() {
 
 #[tokio::test]
 async fn slow_senders_are_let_go() {
-    let house = House::with(Config { request_timeout: Period::millis(100), ..Config::default() }).await;
+    let house = House::with(Config { request_timeout: Period::millis(100), ..in_memory() }).await;
     let read_all = |address: SocketAddr, sent: &'static str| {
         tokio::task::spawn_blocking(move || {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
