@@ -6,7 +6,7 @@
 //! - 6 [`cli`]: arguments and exit codes
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
 //! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`]: sockets, files, models
-//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`redact`], [`metrics`], [`logging`], [`secret`]: pure
+//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`metrics`], [`logging`], [`secret`]: pure
 //! - 0 [`domain`], [`ticket`], [`error`]: words
 
 #![warn(missing_docs)]
@@ -26,7 +26,6 @@ pub mod metrics;
 pub mod otlp;
 pub mod pipeline;
 pub mod receive;
-pub mod redact;
 pub mod score;
 pub mod secret;
 pub mod serve;

@@ -21,7 +21,6 @@ const ROOMS: &[(&str, u8)] = &[
     ("convert", 1),
     ("ask", 1),
     ("score", 1),
-    ("redact", 1),
     ("metrics", 1),
     ("logging", 1),
     ("secret", 1),

@@ -224,7 +224,7 @@ pub fn decide_failure(fault: Fault) {
     all::DECIDE_FAILURES.add(1, [fault.as_str().into()]);
 }
 
-/// An attempt to ask the judge, or an ask that was not sent: for the values of `result` see [`ALL`].
+/// An attempt to ask the judge, or an ask that was not sent: for the values of `result` see [`super::ALL`].
 pub fn judge_request(provider: &str, result: &'static str) {
     all::JUDGE_REQUESTS.add(1, [labels::word("provider", provider).into(), result.into()]);
 }
