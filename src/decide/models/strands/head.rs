@@ -43,7 +43,10 @@ impl PointerHead {
     pub fn logits(&self, rows: &[f32]) -> Vec<f32> {
         let mut normed = rows.to_vec();
         for row in normed.chunks_exact_mut(self.hidden) {
-            vectorised(|| self.norm(row));
+            vectorised(
+                #[inline(always)]
+                || self.norm(row),
+            );
         }
         let options = normed.len() / self.hidden - 1;
         let (options_rows, answer) = normed.split_at(options * self.hidden);

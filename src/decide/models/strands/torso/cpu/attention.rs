@@ -161,7 +161,10 @@ impl Attention {
                     row.copy_from_slice(&source[..kv_width]);
                     let turn = self.turn(place.prefix + offset);
                     for head in row.chunks_exact_mut(head_dim) {
-                        vectorised(|| norm_in_place(head, &self.key_norm, config.eps));
+                        vectorised(
+                            #[inline(always)]
+                            || norm_in_place(head, &self.key_norm, config.eps),
+                        );
                         rotate(head, &turn);
                     }
                 },
@@ -186,7 +189,10 @@ impl Attention {
             let turn = self.turn(positions[*place]);
             for head in row.chunks_exact_mut(2 * config.head_dim) {
                 let query = &mut head[..config.head_dim];
-                vectorised(|| norm_in_place(query, &self.query_norm, config.eps));
+                vectorised(
+                    #[inline(always)]
+                    || norm_in_place(query, &self.query_norm, config.eps),
+                );
                 rotate(query, &turn);
                 query.iter_mut().for_each(|value| *value *= scale);
             }
@@ -305,7 +311,10 @@ fn attend(
     }
     for (row, scores) in scores.chunks_exact_mut(columns).enumerate() {
         let visible = columns - furthest + offset(task.from + row / group) + 1;
-        vectorised(|| softmax(scores, visible));
+        vectorised(
+            #[inline(always)]
+            || softmax(scores, visible),
+        );
     }
     let mut out = vec![0.0; rows * head_dim];
     let mut column = 0;
@@ -354,11 +363,14 @@ fn softmax(scores: &mut [f32], visible: usize) {
 fn gate(config: &TorsoConfig, queries: &[f32], mixed: &mut [f32]) {
     let head_dim = config.head_dim;
     mixed.par_chunks_mut(head_dim).zip(queries.par_chunks(2 * head_dim)).for_each(|(mixed, query)| {
-        vectorised(|| {
-            for (value, gate) in mixed.iter_mut().zip(&query[head_dim..]) {
-                *value *= sigmoid(*gate);
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for (value, gate) in mixed.iter_mut().zip(&query[head_dim..]) {
+                    *value *= sigmoid(*gate);
+                }
+            },
+        );
     });
 }
 

@@ -209,33 +209,36 @@ impl Delta {
             let tail = before(places, segment, prefix, tails);
             let rows = &mut out[place.rows.start * channels..place.rows.end * channels];
             rows.par_chunks_mut(channels).enumerate().for_each(|(offset, row)| {
-                vectorised(|| {
-                    for (tap, weights) in self.conv.chunks_exact(channels).enumerate() {
-                        // Row of this tap, counted from the start of the tail.
-                        let at = offset + tap;
-                        let source = if at >= past {
-                            &input[(place.rows.start + at - past) * width..][..channels]
-                        } else {
-                            match &tail {
-                                Some(tail) => &tail[at * channels..][..channels],
-                                None => continue,
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (tap, weights) in self.conv.chunks_exact(channels).enumerate() {
+                            // Row of this tap, counted from the start of the tail.
+                            let at = offset + tap;
+                            let source = if at >= past {
+                                &input[(place.rows.start + at - past) * width..][..channels]
+                            } else {
+                                match &tail {
+                                    Some(tail) => &tail[at * channels..][..channels],
+                                    None => continue,
+                                }
+                            };
+                            for ((slot, value), weight) in row.iter_mut().zip(source).zip(weights) {
+                                *slot += value * weight;
                             }
-                        };
-                        for ((slot, value), weight) in row.iter_mut().zip(source).zip(weights) {
-                            *slot += value * weight;
                         }
-                    }
-                    for value in row.iter_mut() {
-                        *value = silu(*value);
-                    }
-                    let (query, key) = row[..2 * key_width].split_at_mut(key_width);
-                    for (heads, scale) in [(query, query_scale), (key, 1.0)] {
-                        for head in heads.chunks_exact_mut(key_dim) {
-                            let scale = scale / (dot(head, head) + UNIT_EPS).sqrt();
-                            head.iter_mut().for_each(|value| *value *= scale);
+                        for value in row.iter_mut() {
+                            *value = silu(*value);
                         }
-                    }
-                });
+                        let (query, key) = row[..2 * key_width].split_at_mut(key_width);
+                        for (heads, scale) in [(query, query_scale), (key, 1.0)] {
+                            for head in heads.chunks_exact_mut(key_dim) {
+                                let scale = scale / (dot(head, head) + UNIT_EPS).sqrt();
+                                head.iter_mut().for_each(|value| *value *= scale);
+                            }
+                        }
+                    },
+                );
             });
         }
         out
@@ -311,14 +314,17 @@ impl Delta {
         let value_dim = config.value_dim;
         mixed.par_chunks_mut(config.value_heads * value_dim).enumerate().for_each(|(row, outputs)| {
             let z = z_of_row(row);
-            vectorised(|| {
-                for (output, z) in outputs.chunks_exact_mut(value_dim).zip(z.chunks_exact(value_dim)) {
-                    let scale = inverse_rms(output, config.eps);
-                    for ((value, z), weight) in output.iter_mut().zip(z).zip(&self.norm) {
-                        *value = *value * scale * weight * silu(*z);
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (output, z) in outputs.chunks_exact_mut(value_dim).zip(z.chunks_exact(value_dim)) {
+                        let scale = inverse_rms(output, config.eps);
+                        for ((value, z), weight) in output.iter_mut().zip(z).zip(&self.norm) {
+                            *value = *value * scale * weight * silu(*z);
+                        }
                     }
-                }
-            });
+                },
+            );
         });
     }
 }

@@ -200,11 +200,14 @@ impl Layer {
             product.par_chunks_mut(intermediate).zip(gate_up.par_chunks(2 * intermediate)).for_each(
                 |(product, gate_up)| {
                     let (gate, up) = gate_up.split_at(intermediate);
-                    vectorised(|| {
-                        for ((slot, gate), up) in product.iter_mut().zip(gate).zip(up) {
-                            *slot = silu(*gate) * up;
-                        }
-                    });
+                    vectorised(
+                        #[inline(always)]
+                        || {
+                            for ((slot, gate), up) in product.iter_mut().zip(gate).zip(up) {
+                                *slot = silu(*gate) * up;
+                            }
+                        },
+                    );
                 },
             );
             self.down.apply_adding(product, stream);

@@ -15,12 +15,15 @@ pub fn norm_rows(rows: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
     let width = weight.len();
     out.resize(rows.len(), 0.0);
     out.par_chunks_mut(width).zip(rows.par_chunks(width)).for_each(|(out, row)| {
-        vectorised(|| {
-            let scale = inverse_rms(row, eps);
-            for ((slot, value), weight) in out.iter_mut().zip(row).zip(weight) {
-                *slot = value * scale * weight;
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                let scale = inverse_rms(row, eps);
+                for ((slot, value), weight) in out.iter_mut().zip(row).zip(weight) {
+                    *slot = value * scale * weight;
+                }
+            },
+        );
     });
 }
 
