@@ -102,6 +102,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_deployment_would_write_is_accepted() {
+        let yaml = "\
+receive:  { grpc: { listen: 127.0.0.1:4317 }, http: { listen: 127.0.0.1:4318 }, acknowledge: stored, max_bytes: 256MiB }
+assemble: { root_grace: 2s, idle: 30s, max_age: 10m, max_traces: 20000 }
+decide:   { model: embedded, min_confidence: 0.9 }
+judge:    { openai: { url: https://judge.internal/v1, model: judge-large, key: { env: JUDGE_KEY } }, usd_per_day: 20 }
+score:    { proceed: 0.80, regenerate: 0.65, contradiction_penalty: 0.5 }
+emit:     { jsonl: { path: verdicts.jsonl }, kafka: { brokers: [kafka:9092], topic: verdicts } }
+serve:    { listen: 127.0.0.1:8321 }
+data_dir: ./assayd-data
+";
+        let config = parse(yaml, "assayd.yaml").unwrap();
+        assert_eq!(config.judge.model(), Some("judge-large"));
+    }
+
+    #[test]
     fn a_missing_file_is_named() {
         let error = load(Some(Path::new("/nowhere/assayd.yaml"))).unwrap_err();
         assert!(error.to_string().contains("/nowhere/assayd.yaml"));

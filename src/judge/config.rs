@@ -43,7 +43,8 @@ pub struct Config {
     pub usd_per_hour: Option<f64>,
     /// Money that may be spent in a day (UTC), counted on every attempt. No limit if absent.
     pub usd_per_day: Option<f64>,
-    /// What models cost, by the name in `model`. A model that is not here costs nothing.
+    /// What models cost, by the name in `model`. A model that is not here costs nothing; but under a budget it is counted at
+    /// 10 and 40 dollars per million tokens, so that the budget ends early rather than never.
     pub prices: BTreeMap<String, Price>,
     /// Answers that are kept for equal asks.
     pub cache: CacheConfig,
@@ -130,16 +131,23 @@ pub struct PromptsConfig {
     pub user: Option<PathBuf>,
 }
 
+/// Of a model without a price while there is no budget.
+const FREE: Price = Price { usd_per_million_input: 0.0, usd_per_million_output: 0.0 };
+
+/// Of a model without a price under a budget: above what most models cost.
+const ASSUMED: Price = Price { usd_per_million_input: 10.0, usd_per_million_output: 40.0 };
+
 impl Config {
     /// The judge's model, if there is a judge.
     pub fn model(&self) -> Option<&str> {
         self.openai.as_ref().map(|openai| openai.model.as_str())
     }
 
-    /// What the judge's model costs; nothing if it has no price.
+    /// What the judge's model costs. Without a price: nothing, or [`ASSUMED`] under a budget.
     pub fn price(&self) -> Price {
         let priced = self.model().and_then(|model| self.prices.get(model));
-        priced.copied().unwrap_or(Price { usd_per_million_input: 0.0, usd_per_million_output: 0.0 })
+        let has_budget = self.usd_per_hour.is_some() || self.usd_per_day.is_some();
+        priced.copied().unwrap_or(if has_budget { ASSUMED } else { FREE })
     }
 
     /// Adds what is inconsistent to `problems`.
@@ -157,9 +165,6 @@ impl Config {
             let Some(limit) = limit else { continue };
             if !limit.is_finite() || limit < 0.0 {
                 problems.push(format!("judge.{name} ({limit}) must be a number from 0"));
-            }
-            if let Some(model) = self.model().filter(|model| !self.prices.contains_key(*model)) {
-                problems.push(format!("judge.{name} needs the price of {model:?} in judge.prices"));
             }
         }
         for (model, price) in &self.prices {
@@ -204,12 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_without_a_price_is_refused_because_it_would_never_be_spent() {
-        let found = problems("openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20");
-        assert_eq!(found, ["judge.usd_per_day needs the price of \"large\" in judge.prices"]);
+    fn a_budget_counts_a_model_without_a_price_as_a_dear_one() {
+        let unpriced = "openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20";
+        assert!(problems(unpriced).is_empty());
+        let read = |yaml: &str| serde_saphyr::from_str::<Config>(yaml).unwrap();
+        assert_eq!(read(unpriced).price(), ASSUMED);
         let priced = "openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20\n\
                       prices: { large: { usd_per_million_input: 2.5, usd_per_million_output: 10 } }";
         assert!(problems(priced).is_empty());
+        assert_eq!(read(priced).price().usd_per_million_input, 2.5);
+        assert_eq!(read("openai: { url: 'https://judge/v1', model: large }").price(), FREE);
     }
 
     #[test]
@@ -217,6 +226,6 @@ mod tests {
         let found = problems(
             "openai: { url: 'judge', model: '', temperature: 3 }\ndeadline: 1s\nattempt_timeout: 2s\nusd_per_hour: -1",
         );
-        assert_eq!(found.len(), 6, "{found:#?}");
+        assert_eq!(found.len(), 5, "{found:#?}");
     }
 }
