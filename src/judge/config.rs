@@ -143,7 +143,7 @@ impl Config {
         self.openai.as_ref().map(|openai| openai.model.as_str())
     }
 
-    /// What the judge's model costs. Without a price: nothing, or [`ASSUMED`] under a budget.
+    /// What the judge's model costs. Without a price: nothing, or under a budget what a dear model costs.
     pub fn price(&self) -> Price {
         let priced = self.model().and_then(|model| self.prices.get(model));
         let has_budget = self.usd_per_hour.is_some() || self.usd_per_day.is_some();
