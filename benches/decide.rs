@@ -53,7 +53,7 @@ fn inquiry(claims: usize, tokens: usize) -> Inquiry {
         instructions: Json::Null,
         subject: Subject::Grounding { claim: CLAIM.to_owned() },
     };
-    Inquiry { state: Arc::new(Json::String(words.join(" "))), questions: (0..claims).map(question).collect() }
+    Inquiry::new(Arc::new(Json::String(words.join(" "))), (0..claims).map(question).collect())
 }
 
 fn ask(runtime: &tokio::runtime::Runtime, desk: &Desk, inquiry: &Inquiry) {

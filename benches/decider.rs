@@ -129,7 +129,7 @@ fn inquiry(seed: usize, tokens: usize, questions: std::ops::Range<usize>) -> Inq
         instructions: json!(format!("Which {index}?")),
         subject: Subject::General,
     });
-    Inquiry { state: Arc::new(json!(state)), questions: questions.collect() }
+    Inquiry::new(Arc::new(json!(state)), questions.collect())
 }
 
 /// How far the answers are from those in f32, if there are any.

@@ -88,7 +88,7 @@ fn two() -> Ask {
 
 fn ask_about(state: &str, ids: &[&str]) -> Ask {
     let questions = ids.iter().map(|id| choice(id, &["yes", "no"])).collect();
-    Ask { inquiries: vec![Inquiry { state: Arc::new(json!(state)), questions }] }
+    Ask { inquiries: vec![Inquiry::new(Arc::new(json!(state)), questions)] }
 }
 
 const BOTH: &str = r#"{"answers":{"q1":{"reasoning":"It says so.","answer":"yes"},"q2":{"reasoning":"It does not.","answer":"no"}}}"#;
@@ -125,7 +125,7 @@ async fn one_call_carries_the_original_state_and_only_the_leftover_questions() {
     let evidence = json!({ "tool": "lookup_order", "result": { "id": 7, "status": "refunded" } });
     let third = choice("third", &["yes", "no"]);
     ask.inquiries[0].questions.remove(1);
-    ask.inquiries.push(Inquiry { state: Arc::new(evidence.clone()), questions: vec![third] });
+    ask.inquiries.push(Inquiry::new(Arc::new(evidence.clone()), vec![third]));
     let judgement = endpoint.judge().judge(&ask).await.unwrap();
     assert_eq!(labels(&judgement), [("first", "yes"), ("third", "no")]);
     assert_eq!(judgement.answers[0].reasoning.as_deref(), Some("It says so."));

@@ -88,7 +88,7 @@ pub fn questions(story: &Story, config: &Config) -> Questions {
         .zip(matches)
         .map(|(found, matched)| references.claim(&answer, found, &matched, material))
         .collect();
-    Questions { claims, inquiries, unasked, truncated }
+    Questions { claims, inquiries, unasked, truncated, ..Questions::default() }
 }
 
 /// All that shapes the questions, for the plan's hash.
@@ -97,7 +97,7 @@ pub fn fingerprint(config: &Config) -> Json {
 }
 
 fn inquiry(state: String, questions: Vec<Question>) -> Inquiry {
-    Inquiry { state: Arc::new(Json::String(state)), questions }
+    Inquiry::new(Arc::new(Json::String(state)), questions)
 }
 
 fn question(position: usize, asked: &str) -> Question {

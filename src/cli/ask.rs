@@ -47,7 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = Config { model: ModelName::parse(&args.model), base: args.base, ..Config::default() };
     let desk = decide::start(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let reply = runtime.block_on(desk.ask(Inquiry { state, questions: questions.clone() }))?;
+    let reply = runtime.block_on(desk.ask(Inquiry::new(state, questions.clone())))?;
     let text = if args.json {
         format!("{}\n", body(&desk.info().name, &questions, &reply))
     } else {

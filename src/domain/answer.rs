@@ -1,8 +1,10 @@
 //! Answers to typed questions, and the one definition of confidence.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Usage};
+use super::{JudgeMetric, Kind, Usage};
 
 /// Why nobody answered a question. A recorded state, never a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +40,8 @@ pub enum AnswerBy {
     Local,
     /// The LLM judge.
     Judge,
+    /// A rule that needs no model: its answer is certain of what it found, and has no probabilities.
+    Rule,
     /// Nobody, and why.
     Nobody(Nobody),
 }
@@ -111,6 +115,8 @@ pub struct Response {
 pub struct Answers {
     /// One per question, in order of the questions; those that nobody was asked come last.
     pub responses: Vec<Response>,
+    /// What the judge said to the operator's own metrics, by name.
+    pub metrics: BTreeMap<String, JudgeMetric>,
     /// What the answers cost.
     pub usage: Usage,
     /// The judge's model, if it was asked.

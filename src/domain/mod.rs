@@ -14,12 +14,13 @@ mod verdict;
 pub use answer::{AnswerBy, Answers, Decision, Nobody, Response};
 pub use claim::{Claim, EvidenceRef, EvidenceType, Partition, Standing};
 pub use id::{IdError, SpanId, TraceId};
-pub use question::{Inquiry, Json, Kind, Question, Questions, Subject};
+pub use question::{Handling, Inquiry, Json, Kind, Measure, Question, Questions, Ruling, Subject};
 pub use span::{Closed, Event, Link, LogRecord, Resource, Scope, Span, SpanKind, Status, Trace};
 pub use story::{Skip, Step, StepKind, Story};
 pub use time::Time;
 pub use units::{ByteSize, Period, UnitError};
 pub use value::{Attributes, Value};
 pub use verdict::{
-    AssayedClaim, Counts, Grounding, Label, Outcome, Provenance, TaskAnswer, Tier, Times, Usage, Verdict,
+    AssayedClaim, Counts, Grounding, JudgeMetric, Label, Outcome, Provenance, TaskAnswer, Tier, Times, Usage,
+    Verdict,
 };

@@ -1,5 +1,6 @@
 //! Typed questions about a state, in systemone's three kinds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,57 @@ pub struct Inquiry {
     pub state: Arc<Json>,
     /// The questions, each id once.
     pub questions: Vec<Question>,
+    /// The judge's own template for these questions, as configuration names it (a path); none: the usual one. The decision
+    /// model takes no notice of it.
+    pub prompt: Option<Arc<str>>,
+}
+
+impl Inquiry {
+    /// Questions about a state, put to a judge in the usual way.
+    pub fn new(state: Arc<Json>, questions: Vec<Question>) -> Self {
+        Self { state, questions, prompt: None }
+    }
+}
+
+/// A metric of the operator's own, for the judge alone: its value has any shape that a JSON Schema allows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measure {
+    /// Its name in the configuration; unique, and never shown to a model.
+    pub name: Arc<str>,
+    /// What is measured.
+    pub state: Arc<Json>,
+    /// What is asked: text, object or array; null if the template says it all.
+    pub instructions: Json,
+    /// The judge's template, as configuration names it (a path); none: the usual one.
+    pub prompt: Option<Arc<str>>,
+    /// What the value must look like; valid JSON Schema.
+    pub schema: Arc<Json>,
+}
+
+/// What a rule says, without a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling {
+    /// One of the labels of the question's kind.
+    pub label: String,
+    /// Why.
+    pub reasoning: Option<String>,
+}
+
+/// How the answer to an evaluator's question is come by and read. Claims have none: they are handled as the plan says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Handling {
+    /// The evaluator's name.
+    pub evaluator: Arc<str>,
+    /// The step that is asked about, for evaluators that ask once for each step.
+    pub step: Option<usize>,
+    /// The confidence below which the question goes to the judge; none: the plan's.
+    pub min_confidence: Option<f64>,
+    /// Whether the question may go to the judge.
+    pub escalate: bool,
+    /// The labels that count as a failure; none are named by evaluators that only describe.
+    pub fails: Arc<[String]>,
+    /// What stands if nobody answers.
+    pub otherwise: Option<Ruling>,
 }
 
 /// What is asked about one story: its claims, and the questions that come of them and of the plan.
@@ -103,6 +155,12 @@ pub struct Questions {
     pub inquiries: Vec<Inquiry>,
     /// Questions that nobody can be asked, and why.
     pub unasked: Vec<(String, Nobody)>,
+    /// Questions that a rule has answered already.
+    pub ruled: Vec<(Question, Ruling)>,
+    /// How the questions of evaluators are handled, by id.
+    pub handling: BTreeMap<String, Handling>,
+    /// Metrics of the operator's own, for the judge alone.
+    pub measures: Vec<Measure>,
     /// What was cut from claims or evidence, in words.
     pub truncated: Vec<String>,
 }
@@ -118,8 +176,32 @@ impl Questions {
         id.strip_prefix("claim:").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// The name under which metrics count a question: one for all claims, else the question's own id.
+    /// The id of an evaluator's question about one step.
+    pub fn step_id(evaluator: &str, step: usize) -> String {
+        format!("{evaluator}:{step}")
+    }
+
+    /// The name under which metrics count a question: one for all claims, one for all steps of an evaluator, else the id.
     pub fn label(id: &str) -> &str {
-        if Self::is_claim(id) { "grounding" } else { id }
+        match id.rsplit_once(':') {
+            _ if Self::is_claim(id) => "grounding",
+            Some((evaluator, step)) if !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()) => {
+                evaluator
+            }
+            _ => id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_count_claims_and_steps_under_one_name_each() {
+        assert_eq!(Questions::label(&Questions::claim_id(7)), "grounding");
+        assert_eq!(Questions::label(&Questions::step_id("tool_choice", 12)), "tool_choice");
+        assert_eq!(Questions::label("toxicity"), "toxicity");
+        assert_eq!(Questions::label("own:name"), "own:name");
     }
 }

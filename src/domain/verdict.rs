@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, EvidenceRef, EvidenceType, SpanId, Standing, Time, TraceId};
+use super::{Closed, EvidenceRef, EvidenceType, Json, SpanId, Standing, Time, TraceId};
 
 /// How a trace ended. Every admitted trace ends in exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -145,13 +145,26 @@ pub struct TaskAnswer {
     pub probabilities: BTreeMap<String, f64>,
     /// How sure the decision model is.
     pub confidence: Option<f64>,
-    /// `local`, `judge` or `nobody`.
+    /// `local`, `judge`, `rule` or `nobody`.
     pub by: String,
     /// Whether the judge was asked.
     pub escalated: bool,
-    /// The judge's reasoning, or why nobody answered.
+    /// The judge's or the rule's reasoning, or why nobody answered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reasoning: Option<String>,
+    /// Whether the label is none of those that its evaluator calls a failure; none if there is no label, or no such list.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pass: Option<bool>,
+}
+
+/// The judge's answer to a metric of the operator's own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct JudgeMetric {
+    /// The value; valid by the metric's schema. None if there is an error.
+    pub value: Option<Json>,
+    /// Why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
 }
 
 /// What made a verdict; two verdicts with equal provenance are comparable.
@@ -226,6 +239,9 @@ pub struct Verdict {
     pub grounding: Option<Grounding>,
     /// Answers to the plan's other questions, by id.
     pub answers: BTreeMap<String, TaskAnswer>,
+    /// Values of the operator's own metrics, by name; absent in JSON if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub metrics: BTreeMap<String, JudgeMetric>,
     /// Why the trace was taken as complete; none for `/v1/check`.
     pub closed: Option<Closed>,
     /// What was cut, by the sender, by the assembler or for the model.

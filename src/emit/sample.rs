@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    AssayedClaim, Closed, Counts, EvidenceRef, EvidenceType, Grounding, Label, Outcome, Provenance, Standing,
-    TaskAnswer, Tier, Time, Times, Usage, Verdict,
+    AssayedClaim, Closed, Counts, EvidenceRef, EvidenceType, Grounding, JudgeMetric, Label, Outcome,
+    Provenance, Standing, TaskAnswer, Tier, Time, Times, Usage, Verdict,
 };
 
 /// Every field is set, every kind of value occurs.
@@ -51,8 +51,19 @@ pub(crate) fn full() -> Verdict {
                 by: "local".into(),
                 escalated: true,
                 reasoning: Some("the judge timed out".into()),
+                pass: Some(true),
             },
         )]),
+        metrics: BTreeMap::from([
+            (
+                "tone".to_owned(),
+                JudgeMetric {
+                    value: Some(serde_json::json!({"compliant": true, "words": ["a", "b"], "share": 0.25})),
+                    error: None,
+                },
+            ),
+            ("reach".to_owned(), JudgeMetric { value: None, error: Some("budget".into()) }),
+        ]),
         closed: Some(Closed::Root),
         truncated: vec!["evidence: 3 of 9 pieces".into()],
         degraded: true,
@@ -87,6 +98,7 @@ pub(crate) fn skipped() -> Verdict {
         hallucination_probability: None,
         grounding: None,
         answers: BTreeMap::new(),
+        metrics: BTreeMap::new(),
         closed: Some(Closed::Idle),
         truncated: Vec::new(),
         degraded: false,

@@ -35,7 +35,10 @@ const CUTS: [Cut; 8] = [
     Cut { what: "span ids", apply: |v| shorten(&mut v.span_ids, 0) },
     Cut { what: "the ends of long claims", apply: |v| each(v, |c| shorten_text(&mut c.text)) },
     Cut { what: "all claims but the 20 most doubtful", apply: cut_claims },
-    Cut { what: "claims, probabilities and reasoning of other answers", apply: cut_to_the_bone },
+    Cut {
+        what: "claims, probabilities and reasoning of other answers, values of own metrics",
+        apply: cut_to_the_bone,
+    },
 ];
 
 /// `verdict`, encoded in at most `limit` bytes; `None` if that cannot be done.
@@ -104,6 +107,11 @@ fn cut_to_the_bone(verdict: &mut Verdict) -> bool {
     for answer in verdict.answers.values_mut() {
         answer.probabilities.clear();
         answer.reasoning = None;
+    }
+    for metric in verdict.metrics.values_mut() {
+        if metric.value.take().is_some() {
+            metric.error = Some("left out to fit the sink's limit".to_owned());
+        }
     }
     shorten(&mut verdict.truncated, NOTES);
     true

@@ -72,7 +72,7 @@ pub(super) mod tests {
 
     /// An ask of these questions about one state.
     pub fn ask(state: &str, questions: Vec<Question>) -> Ask {
-        Ask { inquiries: vec![Inquiry { state: Arc::new(Json::String(state.to_owned())), questions }] }
+        Ask { inquiries: vec![Inquiry::new(Arc::new(Json::String(state.to_owned())), questions)] }
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub const SCORE: Metric =
 pub const CASCADE_ANSWERS: Metric = counter(
     "assayd_cascade_answers_total",
     "answers",
-    &[QUESTION, closed("by", &["local", "judge", "nobody"])],
+    &[QUESTION, closed("by", &["local", "judge", "rule", "nobody"])],
     "Answers to typed questions by who gave them.",
 );
 /// Questions sent to the judge.

@@ -81,6 +81,7 @@ fn left_over(inquiries: &[Inquiry], open: &HashSet<String>) -> Vec<Inquiry> {
     let with_open = inquiries.iter().map(|inquiry| Inquiry {
         state: Arc::clone(&inquiry.state),
         questions: inquiry.questions.iter().filter(|question| open.contains(&question.id)).cloned().collect(),
+        prompt: inquiry.prompt.clone(),
     });
     with_open.filter(|inquiry| !inquiry.questions.is_empty()).collect()
 }
@@ -88,7 +89,7 @@ fn left_over(inquiries: &[Inquiry], open: &HashSet<String>) -> Vec<Inquiry> {
 fn is_left_over(response: &Response, min_confidence: f64) -> bool {
     match &response.by {
         AnswerBy::Local => response.confidence.is_none_or(|confidence| confidence < min_confidence),
-        AnswerBy::Judge | AnswerBy::Nobody(Nobody::NoEvidence) => false,
+        AnswerBy::Judge | AnswerBy::Rule | AnswerBy::Nobody(Nobody::NoEvidence) => false,
         AnswerBy::Nobody(_) => true,
     }
 }
@@ -206,6 +207,7 @@ fn count(answers: &Answers) {
         let by = match response.by {
             AnswerBy::Local => "local",
             AnswerBy::Judge => "judge",
+            AnswerBy::Rule => "rule",
             AnswerBy::Nobody(_) => "nobody",
         };
         metrics::cascade_answer(question, by);

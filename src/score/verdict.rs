@@ -85,6 +85,7 @@ pub fn verdict(
     verdict.provenance = plan.provenance(answers.judge.clone());
     verdict.usage = answers.usage;
     verdict.answers = others;
+    verdict.metrics = answers.metrics.clone();
     if origin.trace_id.is_none() {
         let told = serde_json::to_string(story).unwrap_or_default();
         verdict.verdict_id = digest(&["text", &told, &plan.hash]);
@@ -149,6 +150,7 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
         hallucination_probability: None,
         grounding: None,
         answers: BTreeMap::new(),
+        metrics: BTreeMap::new(),
         closed: origin.closed,
         truncated: origin.truncated.clone(),
         degraded: false,
@@ -255,6 +257,7 @@ fn task_answers(by_id: &Lookup, answers: &Answers) -> BTreeMap<String, TaskAnswe
             by: by_word(&response.by).to_owned(),
             escalated: response.escalated,
             reasoning: reasoning(response),
+            pass: None,
         };
         others.insert(response.id.clone(), answer);
     }
@@ -265,6 +268,7 @@ fn by_word(by: &AnswerBy) -> &'static str {
     match by {
         AnswerBy::Local => "local",
         AnswerBy::Judge => "judge",
+        AnswerBy::Rule => "rule",
         AnswerBy::Nobody(_) => "nobody",
     }
 }
@@ -274,7 +278,7 @@ fn reasoning(response: &Response) -> Option<String> {
     match &response.by {
         AnswerBy::Nobody(Nobody::Failed(how)) => Some(format!("failed: {how}")),
         AnswerBy::Nobody(nobody) => Some(nobody.reason().to_owned()),
-        AnswerBy::Local | AnswerBy::Judge => response.reasoning.clone(),
+        AnswerBy::Local | AnswerBy::Judge | AnswerBy::Rule => response.reasoning.clone(),
     }
 }
 

@@ -13,7 +13,7 @@ fn inquiry(text: &str) -> Inquiry {
         instructions: Json::String(text.to_owned()),
         subject: Subject::General,
     };
-    Inquiry { state: Arc::new(Json::String(text.to_owned())), questions: vec![question] }
+    Inquiry::new(Arc::new(Json::String(text.to_owned())), vec![question])
 }
 
 fn text(inquiry: &Inquiry) -> &str {

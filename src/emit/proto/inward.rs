@@ -1,8 +1,8 @@
 //! From the schema's words to the house's.
 
 use super::{
-    Claim, Closed, Evidence, EvidenceType, Grounding, Label, Outcome, ProtoError, Range, Standing,
-    TaskAnswer, Tier, Verdict,
+    Claim, Closed, Evidence, EvidenceType, Grounding, JudgeMetric, Label, Outcome, ProtoError, Range,
+    Standing, TaskAnswer, Tier, Verdict,
 };
 use crate::domain;
 use crate::domain::{SpanId, Time, TraceId};
@@ -47,6 +47,11 @@ impl TryFrom<Verdict> for domain::Verdict {
             hallucination_probability: verdict.hallucination_probability,
             grounding: verdict.grounding.map(domain::Grounding::try_from).transpose()?,
             answers: verdict.answers.into_iter().map(|(id, answer)| (id, answer.into())).collect(),
+            metrics: verdict
+                .metrics
+                .into_iter()
+                .map(|(name, metric)| Ok((name, metric.try_into()?)))
+                .collect::<Result<_, ProtoError>>()?,
             closed: match closed {
                 Closed::Root => Some(domain::Closed::Root),
                 Closed::Idle => Some(domain::Closed::Idle),
@@ -160,7 +165,20 @@ impl From<TaskAnswer> for domain::TaskAnswer {
             by: answer.by,
             escalated: answer.escalated,
             reasoning: answer.reasoning,
+            pass: answer.pass,
         }
+    }
+}
+
+impl TryFrom<JudgeMetric> for domain::JudgeMetric {
+    type Error = ProtoError;
+
+    fn try_from(metric: JudgeMetric) -> Result<Self, ProtoError> {
+        let value = metric.value.map(|text| {
+            let not_json = |_| ProtoError::Value { field: "metrics.value", found: text.clone() };
+            serde_json::from_str(&text).map_err(not_json)
+        });
+        Ok(Self { value: value.transpose()?, error: metric.error })
     }
 }
 

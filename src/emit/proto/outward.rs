@@ -1,8 +1,8 @@
 //! From the house's words to the schema's.
 
 use super::{
-    Claim, Closed, Counts, Evidence, EvidenceType, Grounding, Label, Outcome, Provenance, Range, Standing,
-    TaskAnswer, Tier, Times, Usage, Verdict,
+    Claim, Closed, Counts, Evidence, EvidenceType, Grounding, JudgeMetric, Label, Outcome, Provenance, Range,
+    Standing, TaskAnswer, Tier, Times, Usage, Verdict,
 };
 use crate::domain;
 
@@ -24,6 +24,7 @@ impl From<&domain::Verdict> for Verdict {
             hallucination_probability: verdict.hallucination_probability,
             grounding: verdict.grounding.as_ref().map(Grounding::from),
             answers: verdict.answers.iter().map(|(id, answer)| (id.clone(), answer.into())).collect(),
+            metrics: verdict.metrics.iter().map(|(name, metric)| (name.clone(), metric.into())).collect(),
             closed: verdict.closed.map_or(Closed::Unspecified, Closed::from).into(),
             truncated: verdict.truncated.clone(),
             degraded: verdict.degraded,
@@ -102,7 +103,14 @@ impl From<&domain::TaskAnswer> for TaskAnswer {
             by: answer.by.clone(),
             escalated: answer.escalated,
             reasoning: answer.reasoning.clone(),
+            pass: answer.pass,
         }
+    }
+}
+
+impl From<&domain::JudgeMetric> for JudgeMetric {
+    fn from(metric: &domain::JudgeMetric) -> Self {
+        Self { value: metric.value.as_ref().map(ToString::to_string), error: metric.error.clone() }
     }
 }
 

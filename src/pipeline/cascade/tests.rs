@@ -19,9 +19,9 @@ fn question(id: &str) -> Question {
 }
 
 fn questions(ids: &[&[&str]]) -> Questions {
-    let inquiries = ids.iter().enumerate().map(|(index, ids)| Inquiry {
-        state: Arc::new(Json::String(format!("state {index}"))),
-        questions: ids.iter().map(|id| question(id)).collect(),
+    let inquiries = ids.iter().enumerate().map(|(index, ids)| {
+        let state = Arc::new(Json::String(format!("state {index}")));
+        Inquiry::new(state, ids.iter().map(|id| question(id)).collect())
     });
     Questions { inquiries: inquiries.collect(), ..Questions::default() }
 }

@@ -62,7 +62,7 @@ fn asked(kinds: &[EvidenceType]) -> Questions {
     let questions = (0..kinds.len()).map(question).collect();
     Questions {
         claims: kinds.iter().map(|kind| claim("It is so.", *kind)).collect(),
-        inquiries: vec![Inquiry { state: std::sync::Arc::new(Json::Null), questions }],
+        inquiries: vec![Inquiry::new(std::sync::Arc::new(Json::Null), questions)],
         ..Questions::default()
     }
 }

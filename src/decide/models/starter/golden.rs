@@ -111,7 +111,7 @@ fn noul(subject: Subject) -> Question {
 }
 
 fn ask(starter: &mut Starter, state: &str, questions: Vec<Question>) -> Reply {
-    let inquiry = Inquiry { state: Arc::new(Json::String(state.to_owned())), questions };
+    let inquiry = Inquiry::new(Arc::new(Json::String(state.to_owned())), questions);
     match starter.encoder().encode(inquiry).unwrap() {
         Encoded::Done(reply) => reply,
         Encoded::Work { work, .. } => starter.decide(&[work]).unwrap().remove(0),
@@ -189,7 +189,7 @@ fn structured_evidence_is_read_like_its_json_text() {
     let state = serde_json::json!({"columns": ["city", "snow"], "rows": [["Oslo", true], ["Rome", false]]});
     let claim = vec![grounding("Rome had no snow.", &THREE)];
     let as_text = ask(&mut starter, &state.to_string(), claim.clone());
-    let inquiry = Inquiry { state: Arc::new(state), questions: claim };
+    let inquiry = Inquiry::new(Arc::new(state), claim);
     let Encoded::Work { work, .. } = starter.encoder().encode(inquiry).unwrap() else { panic!() };
     assert_eq!(starter.decide(&[work]).unwrap(), [as_text]);
 }
@@ -206,8 +206,7 @@ async fn callers_that_share_passes_get_what_they_would_get_alone() {
             let wanted = ask(&mut alone, &case.second, vec![question.clone()]);
             let desk = desk.clone();
             tokio::spawn(async move {
-                let inquiry =
-                    Inquiry { state: Arc::new(Json::String(case.second)), questions: vec![question] };
+                let inquiry = Inquiry::new(Arc::new(Json::String(case.second)), vec![question]);
                 (case.id, wanted, desk.ask(inquiry).await.unwrap())
             })
         })

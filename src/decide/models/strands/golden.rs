@@ -48,7 +48,7 @@ fn inquiry(request: &Node) -> Inquiry {
         instructions: json_of(question, "instructions"),
         subject: Subject::General,
     });
-    Inquiry { state: Arc::new(json_of(request, "state")), questions: questions.collect() }
+    Inquiry::new(Arc::new(json_of(request, "state")), questions.collect())
 }
 
 fn kind(question: &Node) -> Kind {

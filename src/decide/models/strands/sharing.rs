@@ -41,7 +41,7 @@ fn question(id: usize) -> Question {
 
 fn inquiry(state: usize, questions: std::ops::Range<usize>) -> Inquiry {
     let text = format!("Ticket {state}. {}", "My payouts fail. ".repeat(state % 5));
-    Inquiry { state: Arc::new(json!(text)), questions: questions.map(question).collect() }
+    Inquiry::new(Arc::new(json!(text)), questions.map(question).collect())
 }
 
 fn work(model: &Strands<CpuTorso>, inquiries: &[Inquiry]) -> Vec<Work> {
@@ -123,10 +123,8 @@ fn the_device_s_torso_answers_as_the_cpu_s() {
     for name in ["tiny-lora", "tiny-legacy", "tiny-merged"] {
         let mut inquiries = mixed();
         // Longer than two chunks of the delta rule.
-        inquiries.push(Inquiry {
-            state: Arc::new(json!("My payouts fail again. ".repeat(40))),
-            questions: vec![question(1)],
-        });
+        inquiries
+            .push(Inquiry::new(Arc::new(json!("My payouts fail again. ".repeat(40))), vec![question(1)]));
         let folder =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/decider/checkpoints").join(name);
         let mut model = load_on(&folder, &Options::default(), &Device::Cpu, DType::F32).unwrap();
