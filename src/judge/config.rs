@@ -1,5 +1,8 @@
 //! The `judge` section.
 
+mod prices;
+mod provider;
+
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -8,15 +11,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
-use crate::secret::Secret;
 
-/// The LLM judge that answers what the decision model is unsure of. Without an endpoint there is no judge: unsure answers
+pub use provider::{AnthropicConfig, BedrockConfig, OpenAiConfig};
+pub(super) use provider::{Provider, web_address};
+
+/// The LLM judge that answers what the decision model is unsure of. Without a provider there is no judge: unsure answers
 /// stay unsure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// An endpoint that speaks OpenAI's `chat/completions`: OpenAI, Azure, vLLM, Ollama, LiteLLM and others.
     pub openai: Option<OpenAiConfig>,
+    /// An endpoint that speaks Anthropic's `messages`.
+    pub anthropic: Option<AnthropicConfig>,
+    /// A model of AWS Bedrock.
+    pub bedrock: Option<BedrockConfig>,
     /// How long one ask may take with all waits and attempts; then the decision model's answers stay.
     pub deadline: Period,
     /// How long one HTTP attempt may take.
@@ -43,8 +52,9 @@ pub struct Config {
     pub usd_per_hour: Option<f64>,
     /// Money that may be spent in a day (UTC), counted on every attempt. No limit if absent.
     pub usd_per_day: Option<f64>,
-    /// What models cost, by the name in `model`. A model that is not here costs nothing; but under a budget it is counted at
-    /// 10 and 40 dollars per million tokens, so that the budget ends early rather than never.
+    /// What models cost, by the name in `model`. Of models that are not here a few well-known ones have the list price that
+    /// their makers published by the end of 2025. Any other costs nothing; but under a budget it is counted at 10 and 40 dollars
+    /// per million tokens, so that the budget ends early rather than never.
     pub prices: BTreeMap<String, Price>,
     /// Answers that are kept for equal asks.
     pub cache: CacheConfig,
@@ -56,6 +66,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             openai: None,
+            anthropic: None,
+            bedrock: None,
             deadline: Period::seconds(90),
             attempt_timeout: Period::seconds(60),
             attempts: NonZeroU32::new(4).expect("4 is not zero"),
@@ -74,25 +86,6 @@ impl Default for Config {
             prompts: PromptsConfig::default(),
         }
     }
-}
-
-/// An endpoint that speaks `chat/completions`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OpenAiConfig {
-    /// The base address, such as `https://api.openai.com/v1`; a query (Azure's `api-version`) is kept.
-    pub url: String,
-    /// The model's name as the endpoint knows it.
-    pub model: String,
-    /// The key; read at the start and again when the endpoint refuses it. None is sent if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<Secret>,
-    /// The header that carries the bare key, such as Azure's `api-key`; absent: `authorization: Bearer KEY`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_header: Option<String>,
-    /// The sampling temperature; left out for models that refuse it, or if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
 }
 
 /// What a model costs.
@@ -140,14 +133,29 @@ const ASSUMED: Price = Price { usd_per_million_input: 10.0, usd_per_million_outp
 impl Config {
     /// The judge's model, if there is a judge.
     pub fn model(&self) -> Option<&str> {
-        self.openai.as_ref().map(|openai| openai.model.as_str())
+        self.provider().map(Provider::model)
     }
 
-    /// What the judge's model costs. Without a price: nothing, or under a budget what a dear model costs.
+    /// The provider, if there is one.
+    pub(super) fn provider(&self) -> Option<Provider<'_>> {
+        self.providers().into_iter().flatten().next()
+    }
+
+    fn providers(&self) -> [Option<Provider<'_>>; 3] {
+        [
+            self.openai.as_ref().map(Provider::OpenAi),
+            self.anthropic.as_ref().map(Provider::Anthropic),
+            self.bedrock.as_ref().map(Provider::Bedrock),
+        ]
+    }
+
+    /// What the judge's model costs: its configured price, else its list price if it is well known, else nothing, or under a
+    /// budget what a dear model costs.
     pub fn price(&self) -> Price {
-        let priced = self.model().and_then(|model| self.prices.get(model));
+        let priced =
+            self.model().and_then(|model| self.prices.get(model).copied().or_else(|| prices::known(model)));
         let has_budget = self.usd_per_hour.is_some() || self.usd_per_day.is_some();
-        priced.copied().unwrap_or(if has_budget { ASSUMED } else { FREE })
+        priced.unwrap_or(if has_budget { ASSUMED } else { FREE })
     }
 
     /// Adds what is inconsistent to `problems`.
@@ -173,18 +181,12 @@ impl Config {
                 problems.push(format!("judge.prices.{model}: prices must be numbers from 0"));
             }
         }
-        let Some(openai) = &self.openai else { return };
-        if openai.model.trim().is_empty() {
-            problems.push("judge.openai.model must not be empty".to_owned());
+        let given: Vec<Provider<'_>> = self.providers().into_iter().flatten().collect();
+        if given.len() > 1 {
+            let names: Vec<&str> = given.iter().map(|provider| provider.name()).collect();
+            problems.push(format!("judge: give one provider, not {}", names.join(" and ")));
         }
-        let is_web =
-            reqwest::Url::parse(&openai.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        if !is_web {
-            problems.push(format!("judge.openai.url ({:?}) must be an http or https address", openai.url));
-        }
-        if openai.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
-            problems.push("judge.openai.temperature must be from 0 to 2".to_owned());
-        }
+        given.into_iter().for_each(|provider| provider.check(problems));
     }
 }
 
@@ -227,5 +229,27 @@ mod tests {
             "openai: { url: 'judge', model: '', temperature: 3 }\ndeadline: 1s\nattempt_timeout: 2s\nusd_per_hour: -1",
         );
         assert_eq!(found.len(), 5, "{found:#?}");
+    }
+
+    #[test]
+    fn there_is_one_provider_and_its_mistakes_are_told_by_its_name() {
+        let two = problems("openai: { url: 'https://j/v1', model: m }\nanthropic: { model: m }");
+        assert_eq!(two, ["judge: give one provider, not openai and anthropic"]);
+        assert_eq!(read("anthropic: { model: m }").model(), Some("m"));
+        assert!(problems("anthropic: { model: m }\nusd_per_day: 1").is_empty());
+        let bedrock =
+            problems("bedrock: { region: 'eu central', model: '', url: x, key: { env: K }, profile: p }");
+        assert_eq!(bedrock.len(), 4, "{bedrock:#?}");
+        assert!(bedrock.iter().all(|problem| problem.starts_with("judge.bedrock")), "{bedrock:#?}");
+    }
+
+    #[test]
+    fn a_configured_price_beats_the_list_price() {
+        let list = "openai: { url: 'https://j/v1', model: gpt-4o-mini }";
+        assert_eq!(read(list).price().usd_per_million_input, 0.15);
+        let own = format!(
+            "{list}\nprices: {{ gpt-4o-mini: {{ usd_per_million_input: 9, usd_per_million_output: 9 }} }}"
+        );
+        assert_eq!(read(&own).price().usd_per_million_input, 9.0);
     }
 }

@@ -157,6 +157,12 @@ pub enum JudgeErrorKind {
         /// 401 or 403.
         status: u16,
     },
+    /// There are no credentials to sign with.
+    #[error("no AWS credentials for the judge: {message}")]
+    Credentials {
+        /// What the chain of credentials said.
+        message: String,
+    },
     /// Any other error of the endpoint, by status or inside a 200.
     #[error("the judge answered with an error (status {status}): {message}")]
     Status {
@@ -195,7 +201,9 @@ impl JudgeErrorKind {
                 408 | 409 | 500.. => Fault::Transient,
                 _ => Fault::Poison,
             },
-            Self::Auth { .. } | Self::Quota { .. } | Self::Prompt { .. } => Fault::Fatal,
+            Self::Auth { .. } | Self::Credentials { .. } | Self::Quota { .. } | Self::Prompt { .. } => {
+                Fault::Fatal
+            }
             Self::RepeatedId { .. } | Self::TooLong { .. } | Self::Declined { .. } | Self::Invalid { .. } => {
                 Fault::Poison
             }
@@ -213,7 +221,7 @@ impl JudgeErrorKind {
             Self::Unreachable { .. } => "unavailable",
             Self::RateLimited { .. } => "rate_limited",
             Self::Quota { .. } => "quota",
-            Self::Auth { .. } => "auth",
+            Self::Auth { .. } | Self::Credentials { .. } => "auth",
             Self::Declined { .. } => "refused",
             Self::Invalid { .. } => "invalid",
         }
@@ -259,20 +267,34 @@ pub enum BadReply {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The key cannot be read.
-    #[error("judge.openai.key: {0}")]
-    Key(#[from] SecretError),
+    #[error("judge.{provider}.key: {source}")]
+    Key {
+        /// The provider.
+        provider: &'static str,
+        /// Why.
+        source: SecretError,
+    },
     /// The address is no URL.
-    #[error("judge.openai.url: {url:?} is no http or https address")]
+    #[error("judge.{provider}.url: {url:?} is no http or https address")]
     Url {
+        /// The provider.
+        provider: &'static str,
         /// What was written.
         url: String,
     },
-    /// A key or header name cannot be sent.
-    #[error("judge.openai.{setting} cannot be sent as an HTTP header")]
+    /// A key or header cannot be sent.
+    #[error("judge.{provider}.{setting} cannot be sent as an HTTP header")]
     Header {
-        /// `key` or `key_header`.
+        /// The provider.
+        provider: &'static str,
+        /// The setting.
         setting: &'static str,
     },
+    /// This build cannot sign AWS requests.
+    #[error(
+        "judge.bedrock: this build cannot sign AWS requests; build assayd with `--features bedrock`, or give a Bedrock API key in judge.bedrock.key"
+    )]
+    NoSignatures,
     /// The HTTP client cannot be set up.
     #[error("cannot set up the HTTP client for the judge: {0}")]
     Client(#[from] reqwest::Error),

@@ -1,5 +1,6 @@
 //! Stands before an endpoint: concurrency, pace, breaker, budget, time limits and retries, counted on every attempt.
 
+mod aimd;
 mod breaker;
 mod budget;
 mod pace;
@@ -149,6 +150,7 @@ impl Guard {
         tally.waits_for(Waiting::Rate);
         let tokens = estimate.input + estimate.output;
         self.pace.wait(tokens, deadline).await.map_err(|_| too_late(Waiting::Rate))?;
+        self.pace.space(self.slots.limit().1, deadline).await.map_err(|_| too_late(Waiting::Rate))?;
         let bill = self.reserve(estimate, tally)?;
         // Last, for it gives the one trial after a rest, which must not be lost to a limit of ours.
         let allowed = lock(&self.breaker).enter(Instant::now().into_std());
@@ -168,6 +170,8 @@ impl Guard {
         metrics::judge_seconds(self.provider, now - start);
         metrics::judge_request(self.provider, result.as_ref().map_or_else(Failure::result, result_of));
         slot.report(load(&result), now.into_std());
+        let (slots, spacing) = self.slots.limit();
+        metrics::judge_limit(self.provider, slots, spacing);
         match result {
             Ok(completion) => {
                 lock(&self.breaker).succeeded();

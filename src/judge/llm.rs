@@ -9,8 +9,9 @@ use moka::future::Cache;
 use tokio::time::{Instant, timeout_at};
 
 use super::attempt::{Said, Tokens};
+use super::dialect::Shape;
+use super::endpoint::Endpoint;
 use super::guard::{Guard, Tally};
-use super::openai::OpenAi;
 use super::prompt::{Prompt, Prompts};
 use super::reply::{self, Reading};
 use super::sheet::{Item, Sheet};
@@ -20,14 +21,12 @@ use super::{
 use crate::domain::Usage;
 use crate::metrics;
 
-const PROVIDER: &str = "openai";
-
-/// The judge that `config` asks for; none if it names no endpoint. Reads the key and the prompts, connects to nothing.
+/// The judge that `config` asks for; none if it names no provider. Reads the key and the prompts, connects to nothing.
 pub fn build(config: &Config) -> Result<Option<Arc<dyn Judge>>, BuildError> {
-    let Some(openai) = &config.openai else { return Ok(None) };
+    let Some(provider) = config.provider() else { return Ok(None) };
     let judge = LlmJudge {
-        endpoint: OpenAi::new(openai, config)?,
-        guard: Guard::new(PROVIDER, config),
+        endpoint: Endpoint::new(provider, config)?,
+        guard: Guard::new(provider.name(), config),
         prompts: Prompts::load(&config.prompts)?,
         kept: Cache::builder()
             .max_capacity(config.cache.max_bytes.0)
@@ -43,7 +42,7 @@ pub fn build(config: &Config) -> Result<Option<Arc<dyn Judge>>, BuildError> {
 }
 
 struct LlmJudge {
-    endpoint: OpenAi,
+    endpoint: Endpoint,
     guard: Guard,
     prompts: Prompts,
     /// Complete answers by the digest of the prompt, which holds no ids: equal questions share them whatever they are called.
@@ -65,9 +64,11 @@ impl Judge for LlmJudge {
         async move {
             let result = self.judgement(ask).await;
             match &result {
-                Ok(judgement) if judgement.cached => metrics::judge_request(PROVIDER, "cached"),
+                Ok(judgement) if judgement.cached => {
+                    metrics::judge_request(self.endpoint.provider(), "cached")
+                }
                 Err(error) if matches!(error.result(), "budget" | "deadline" | "resting") => {
-                    metrics::judge_request(PROVIDER, error.result());
+                    metrics::judge_request(self.endpoint.provider(), error.result());
                 }
                 _ => {}
             }
@@ -142,7 +143,7 @@ impl LlmJudge {
                         (complaint(sheet, &reading), None)
                     }
                     Err(reply) => {
-                        metrics::judge_request(PROVIDER, "invalid");
+                        metrics::judge_request(self.endpoint.provider(), "invalid");
                         let complaint = reply.to_string();
                         (complaint, Some(JudgeErrorKind::Invalid { tries: tries + 1, reply }))
                     }
@@ -175,8 +176,8 @@ impl LlmJudge {
         deadline: Instant,
         tally: &Tally,
     ) -> Result<Said, JudgeErrorKind> {
-        let schema = super::schema::reply(items);
-        let tokens = Tokens::estimate(prompt.len() + schema.to_string().len());
+        let shape = Shape { schema: super::schema::reply(items), strict: true, kind: 0 };
+        let tokens = Tokens::estimate(prompt.len() + shape.schema.to_string().len());
         if let Some(limit) = self.max_input_tokens.filter(|limit| tokens > *limit) {
             return Err(JudgeErrorKind::TooLong {
                 tokens,
@@ -185,7 +186,7 @@ impl LlmJudge {
         }
         let estimate = Tokens { input: tokens, output: self.max_output_tokens };
         let called =
-            self.guard.call(estimate, deadline, tally, || self.endpoint.attempt(prompt, &schema)).await;
+            self.guard.call(estimate, deadline, tally, || self.endpoint.attempt(prompt, &shape)).await;
         called.map_err(|kind| match kind {
             JudgeErrorKind::TooLong { message, .. } => JudgeErrorKind::TooLong { tokens, message },
             other => other,

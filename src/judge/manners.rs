@@ -19,15 +19,6 @@ pub(super) enum Rung {
 }
 
 impl Rung {
-    fn lower(self) -> Option<Rung> {
-        match self {
-            Rung::JsonSchema => Some(Rung::ToolCall),
-            Rung::ToolCall => Some(Rung::JsonObject),
-            Rung::JsonObject => Some(Rung::Plain),
-            Rung::Plain => None,
-        }
-    }
-
     /// The word that logs use.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -64,22 +55,23 @@ pub(super) struct Style {
 /// What one endpoint has taught us.
 #[derive(Debug)]
 pub(super) struct Manners {
+    rungs: &'static [Rung],
     style: Style,
     lowered: Option<Instant>,
     limit_renamed: bool,
 }
 
 impl Manners {
-    /// The best is expected of an endpoint that is not known.
-    pub fn new() -> Self {
-        let style = Style { rung: Rung::JsonSchema, completion_limit: false, temperature: true };
-        Self { style, lowered: None, limit_renamed: false }
+    /// The best of `rungs`, which are in order, is expected of an endpoint that is not known.
+    pub fn new(rungs: &'static [Rung]) -> Self {
+        let style = Style { rung: best(rungs), completion_limit: false, temperature: true };
+        Self { rungs, style, lowered: None, limit_renamed: false }
     }
 
     /// How to write the next request.
     pub fn style(&mut self, now: Instant) -> Style {
         if self.lowered.is_some_and(|since| now.saturating_duration_since(since) >= CLIMB_AFTER) {
-            self.style.rung = Rung::JsonSchema;
+            self.style.rung = best(self.rungs);
             self.lowered = None;
         }
         self.style
@@ -93,7 +85,8 @@ impl Manners {
         }
         match feature {
             Feature::Shape => {
-                let Some(lower) = sent.rung.lower() else { return false };
+                let lower = self.rungs.iter().copied().find(|rung| *rung > sent.rung);
+                let Some(lower) = lower else { return false };
                 self.style.rung = lower;
                 self.lowered = Some(now);
                 true
@@ -110,14 +103,20 @@ impl Manners {
     }
 }
 
+fn best(rungs: &[Rung]) -> Rung {
+    rungs.first().copied().unwrap_or(Rung::Plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ALL: &[Rung] = &[Rung::JsonSchema, Rung::ToolCall, Rung::JsonObject, Rung::Plain];
+
     #[test]
     fn each_refusal_of_a_shape_goes_one_rung_down_and_is_remembered() {
         let now = Instant::now();
-        let mut manners = Manners::new();
+        let mut manners = Manners::new(ALL);
         for rung in [Rung::JsonSchema, Rung::ToolCall, Rung::JsonObject] {
             let sent = manners.style(now);
             assert_eq!(sent.rung, rung);
@@ -130,9 +129,19 @@ mod tests {
     }
 
     #[test]
+    fn rungs_that_a_provider_does_not_have_are_left_out() {
+        let now = Instant::now();
+        let mut manners = Manners::new(&[Rung::ToolCall, Rung::Plain]);
+        let sent = manners.style(now);
+        assert_eq!(sent.rung, Rung::ToolCall);
+        assert!(manners.refused(Feature::Shape, sent, now));
+        assert_eq!(manners.style(now).rung, Rung::Plain);
+    }
+
+    #[test]
     fn the_best_way_is_tried_again_after_a_while() {
         let now = Instant::now();
-        let mut manners = Manners::new();
+        let mut manners = Manners::new(ALL);
         let sent = manners.style(now);
         manners.refused(Feature::Shape, sent, now);
         assert_eq!(manners.style(now + CLIMB_AFTER).rung, Rung::JsonSchema);
@@ -141,7 +150,7 @@ mod tests {
     #[test]
     fn calls_in_flight_together_go_down_one_rung_and_not_one_each() {
         let now = Instant::now();
-        let mut manners = Manners::new();
+        let mut manners = Manners::new(ALL);
         let sent = manners.style(now);
         assert!(manners.refused(Feature::Shape, sent, now));
         assert!(manners.refused(Feature::Shape, sent, now));
@@ -151,7 +160,7 @@ mod tests {
     #[test]
     fn a_setting_is_given_up_once() {
         let now = Instant::now();
-        let mut manners = Manners::new();
+        let mut manners = Manners::new(ALL);
         for feature in [Feature::OutputLimit, Feature::Temperature] {
             let sent = manners.style(now);
             assert!(manners.refused(feature, sent, now));

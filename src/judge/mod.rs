@@ -1,10 +1,17 @@
-//! The LLM judge: answers what the decision model is unsure of, in one call. Any endpoint that speaks `chat/completions`;
-//! a guard in front of it keeps rates, deadlines and the budget.
+//! The LLM judge: answers what the decision model is unsure of, in one call. OpenAI and all that speak like it, Anthropic, or
+//! AWS Bedrock; a guard in front of it keeps rates, deadlines and the budget.
 
+mod anthropic;
 mod attempt;
+mod auth;
+mod aws;
+mod bedrock;
 mod config;
+mod dialect;
+mod endpoint;
 mod error;
 mod guard;
+mod http;
 mod llm;
 mod manners;
 mod openai;
@@ -12,13 +19,13 @@ mod prompt;
 mod reply;
 mod schema;
 mod sheet;
-mod wire;
+mod told;
 
 use futures::future::BoxFuture;
 
 use crate::domain::{Inquiry, Usage};
 
-pub use config::{CacheConfig, Config, OpenAiConfig, Price, PromptsConfig};
+pub use config::{AnthropicConfig, BedrockConfig, CacheConfig, Config, OpenAiConfig, Price, PromptsConfig};
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
 pub use llm::build;
 

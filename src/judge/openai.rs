@@ -1,227 +1,229 @@
-//! An endpoint that speaks OpenAI's `POST chat/completions`.
+//! OpenAI's `POST chat/completions`, as OpenAI, Azure, vLLM, Ollama, LiteLLM and many others speak it. Pure.
 
-use std::error::Error as _;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use reqwest::Url;
+use serde_json::{Map, json};
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
-
-use super::attempt::{Completion, Failure};
-use super::manners::Manners;
+use super::attempt::{Completion, Failure, Said, Tokens};
+use super::config::web_address;
+use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape};
+use super::manners::{Rung, Style};
 use super::prompt::Prompt;
-use super::wire::{self, Settings, Told};
-use super::{BadReply, BuildError, Config, OpenAiConfig};
+use super::reply::shorten;
+use super::told::{MAX_MESSAGE, Told, failure};
+use super::{BadReply, OpenAiConfig};
 use crate::domain::Json;
-use crate::secret::{Revealed, Secret};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a reply's body that are read.
-const MAX_BODY: usize = 4 << 20;
-const MAX_ERROR_BODY: usize = 64 << 10;
-
-/// The endpoint, and what it has taught us.
-pub(super) struct OpenAi {
-    client: Client,
-    url: Url,
-    settings: Settings,
-    secret: Option<Secret>,
-    key: Mutex<Option<Key>>,
-    key_header: Option<HeaderName>,
-    manners: Mutex<Manners>,
-}
-
-#[derive(Clone)]
-struct Key {
-    text: Revealed,
-    header: HeaderValue,
-}
+/// `chat/completions`.
+pub(super) struct OpenAi;
 
 impl OpenAi {
-    /// Reads the key and sets up the client; connects to nothing.
-    pub fn new(openai: &OpenAiConfig, config: &Config) -> Result<Self, BuildError> {
-        let url = endpoint(&openai.url).ok_or_else(|| BuildError::Url { url: openai.url.clone() })?;
-        let key_header = match &openai.key_header {
-            Some(name) => {
-                let name = name.to_ascii_lowercase();
-                let name =
-                    HeaderName::try_from(name).map_err(|_| BuildError::Header { setting: "key_header" })?;
-                Some(name).filter(|name| *name != AUTHORIZATION)
-            }
-            None => None,
-        };
-        let key = match &openai.key {
-            Some(secret) => {
-                let key = key(secret.reveal()?, key_header.is_none());
-                Some(key.ok_or(BuildError::Header { setting: "key" })?)
-            }
-            None => None,
-        };
-        // A redirect would carry the key and the trace's content to a place that nobody configured.
-        let client = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::Policy::none())
-            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        let settings = Settings {
-            model: openai.model.clone(),
-            max_output_tokens: config.max_output_tokens.get(),
-            temperature: openai.temperature,
-        };
-        Ok(Self {
-            client,
-            url,
-            settings,
-            secret: openai.key.clone(),
-            key: Mutex::new(key),
-            key_header,
-            manners: Mutex::new(Manners::new()),
-        })
-    }
-
-    /// The model's name.
-    pub fn model(&self) -> &str {
-        &self.settings.model
-    }
-
-    /// Sends one request. The caller limits the time.
-    pub async fn attempt(&self, prompt: &Prompt, schema: &Json) -> Result<Completion, Failure> {
-        let style = lock(&self.manners).style(Instant::now());
-        let key = lock(&self.key).clone();
-        let mut request = self.client.post(self.url.clone());
-        if let Some(key) = &key {
-            let name = self.key_header.as_ref().unwrap_or(&AUTHORIZATION);
-            request = request.header(name, key.header.clone());
+    /// The address of `chat/completions` below the base address, with its query and Azure's version.
+    pub fn address(config: &OpenAiConfig) -> Option<Url> {
+        let mut url = web_address(&config.url)?;
+        let path = url.path().trim_end_matches('/').to_owned();
+        if !path.ends_with("/chat/completions") {
+            url.set_path(&format!("{path}/chat/completions"));
         }
-        let body = wire::request(&self.settings, style, prompt, schema);
-        let response = request.json(&body).send().await.map_err(|error| unreachable(&error))?;
-        let status = response.status();
-        if status.is_success() {
-            return wire::completion(&read(response, MAX_BODY).await?);
+        if let Some(version) = &config.api_version {
+            url.query_pairs_mut().append_pair("api-version", version);
         }
-        let retry_after = retry_after(response.headers(), SystemTime::now());
-        if status == StatusCode::UNAUTHORIZED && self.has_another_key(key.as_ref()) {
-            return Err(Failure::Adapted);
-        }
-        let body = read(response, MAX_ERROR_BODY).await.unwrap_or_default();
-        let mut told = Told::parse(&body);
-        if let Some(key) = &key {
-            told.message = told.message.replace(key.text.expose(), "[secret]");
-        }
-        if let Some(feature) = wire::refused(status.as_u16(), &told, style)
-            && lock(&self.manners).refused(feature, style, Instant::now())
-        {
-            let rung = style.rung.as_str();
-            tracing::info!(
-                model = self.model(),
-                ?feature,
-                rung,
-                said = super::reply::shorten(&told.message, 200),
-                "the judge does not take this"
-            );
-            return Err(Failure::Adapted);
-        }
-        Err(wire::failure(status.as_u16(), &told, retry_after))
-    }
-
-    /// Reads the key again, for its file may have been rotated. Whether it differs from the one that was refused.
-    fn has_another_key(&self, refused: Option<&Key>) -> bool {
-        let Some(secret) = &self.secret else { return false };
-        let mut known = lock(&self.key);
-        let differs = |key: &Key| refused.is_none_or(|refused| refused.text != key.text);
-        if known.as_ref().is_some_and(differs) {
-            return true;
-        }
-        match secret.reveal() {
-            Ok(text) => match key(text, self.key_header.is_none()).filter(differs) {
-                Some(fresh) => {
-                    *known = Some(fresh);
-                    true
-                }
-                None => false,
-            },
-            Err(error) => {
-                tracing::warn!(%error, "the judge refuses its key, and the key cannot be read again");
-                false
-            }
-        }
+        Some(url)
     }
 }
 
-/// The address of `chat/completions` below a base address, with its query.
-fn endpoint(base: &str) -> Option<Url> {
-    let mut url = Url::parse(base).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-    let path = url.path().trim_end_matches('/').to_owned();
-    if !path.ends_with("/chat/completions") {
-        url.set_path(&format!("{path}/chat/completions"));
+impl Dialect for OpenAi {
+    fn rungs(&self) -> &'static [Rung] {
+        &[Rung::JsonSchema, Rung::ToolCall, Rung::JsonObject, Rung::Plain]
     }
-    Some(url)
+
+    fn request(&self, settings: &Settings, style: Style, prompt: &Prompt, shape: &Shape) -> Json {
+        request(settings, style, prompt, shape)
+    }
+
+    fn completion(&self, body: &[u8]) -> Result<Completion, Failure> {
+        completion(body)
+    }
 }
 
-fn key(text: Revealed, bearer: bool) -> Option<Key> {
-    let value = if bearer { format!("Bearer {}", text.expose()) } else { text.expose().to_owned() };
-    let mut header = HeaderValue::try_from(value).ok()?;
-    header.set_sensitive(true);
-    Some(Key { text, header })
-}
-
-fn unreachable(error: &reqwest::Error) -> Failure {
-    let mut message = String::new();
-    // The outermost text names the address, which may hold a key in its query; the causes do not.
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if !message.is_empty() {
-            message.push_str(": ");
+/// A request body.
+fn request(settings: &Settings, style: Style, prompt: &Prompt, shape: &Shape) -> Json {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(settings.model));
+    let message = |role: &str, content: &str| json!({ "role": role, "content": content });
+    body.insert(
+        "messages".to_owned(),
+        json!([message("system", &prompt.system), message("user", &prompt.user)]),
+    );
+    body.insert("stream".to_owned(), json!(false));
+    let limit = if style.completion_limit { "max_completion_tokens" } else { "max_tokens" };
+    body.insert(limit.to_owned(), json!(settings.max_output_tokens));
+    if let Some(temperature) = settings.temperature.filter(|_| style.temperature) {
+        body.insert("temperature".to_owned(), json!(temperature));
+    }
+    match style.rung {
+        Rung::JsonSchema => {
+            let named = json!({ "name": NAME, "strict": shape.strict, "schema": shape.schema });
+            body.insert("response_format".to_owned(), json!({ "type": "json_schema", "json_schema": named }));
         }
-        message.push_str(&error.to_string());
-        cause = error.source();
-    }
-    if message.is_empty() {
-        message.push_str("the connection failed");
-    }
-    if error.is_connect() {
-        return Failure::NoConnection { message };
-    }
-    Failure::NoReply { message, timed_out: error.is_timeout() }
-}
-
-async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(&error))? {
-        if body.len() + chunk.len() > limit {
-            return Err(Failure::BadBody(BadReply::TooLarge { limit }));
+        Rung::ToolCall => {
+            let function = json!({
+                "name": NAME, "description": DESCRIPTION, "strict": shape.strict, "parameters": shape.schema,
+            });
+            body.insert("tools".to_owned(), json!([{ "type": "function", "function": function }]));
+            let choice = json!({ "type": "function", "function": { "name": NAME } });
+            body.insert("tool_choice".to_owned(), choice);
         }
-        body.extend_from_slice(&chunk);
+        Rung::JsonObject => {
+            body.insert("response_format".to_owned(), json!({ "type": "json_object" }));
+        }
+        Rung::Plain => {}
     }
-    Ok(body)
+    Json::Object(body)
 }
 
-/// `Retry-After` in seconds or as a date, or the more exact `retry-after-ms` of OpenAI and Azure.
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
-        return Some(Duration::from_millis(millis));
+/// Reads the body of a success. Some gateways answer 200 with an error inside.
+fn completion(body: &[u8]) -> Result<Completion, Failure> {
+    let bad = |message: &str| Failure::BadBody(BadReply::NotACompletion { message: message.to_owned() });
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Err(Failure::BadBody(BadReply::Empty));
     }
-    let text = text(RETRY_AFTER.as_str())?;
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
+    let Ok(body) = serde_json::from_slice::<Json>(body) else { return Err(bad("no JSON")) };
+    let choice = body.get("choices").and_then(|choices| choices.get(0));
+    let inner_error = [Some(&body), choice].into_iter().flatten().filter_map(|part| part.get("error"));
+    if let Some(error) = inner_error.into_iter().find(|error| !error.is_null()) {
+        let told = Told::inside(error);
+        let status = error.get("code").and_then(Json::as_u64).and_then(|code| u16::try_from(code).ok());
+        return Err(failure(status.filter(|code| *code >= 400).unwrap_or(200), &told, None));
     }
-    let at = u64::try_from(jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_second()).ok()?;
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Some(Duration::from_secs(at).saturating_sub(now))
+    let choice = choice.ok_or_else(|| bad("no choices"))?;
+    let message =
+        choice.get("message").filter(|message| message.is_object()).ok_or_else(|| bad("no message"))?;
+    let tokens = body.get("usage").and_then(tokens);
+    let finish = choice.get("finish_reason").and_then(Json::as_str).unwrap_or_default();
+    if let Some(refusal) =
+        message.get("refusal").and_then(Json::as_str).filter(|text| !text.trim().is_empty())
+    {
+        let said = Said::Declined { message: shorten(refusal, MAX_MESSAGE) };
+        return Ok(Completion { said, tokens });
+    }
+    if finish == "content_filter" {
+        let said = Said::Declined { message: "content filter".to_owned() };
+        return Ok(Completion { said, tokens });
+    }
+    let said = Said::Text { text: text(message), cut: finish == "length" };
+    Ok(Completion { said, tokens })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn tokens(usage: &Json) -> Option<Tokens> {
+    let count = |name: &str| usage.get(name).and_then(Json::as_u64);
+    Some(Tokens { input: count("prompt_tokens")?, output: count("completion_tokens").unwrap_or(0) })
+}
+
+/// The arguments of the tool calls if there are any, else the content.
+fn text(message: &Json) -> String {
+    let calls = message.get("tool_calls").and_then(Json::as_array).into_iter().flatten();
+    let arguments: Vec<String> = calls
+        .filter_map(|call| call.get("function")?.get("arguments"))
+        .map(|arguments| arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned))
+        .collect();
+    if !arguments.is_empty() {
+        return arguments.join("\n");
+    }
+    match message.get("content") {
+        Some(Json::String(text)) => text.clone(),
+        Some(Json::Array(parts)) => parts
+            .iter()
+            .filter_map(|part| part.get("text").and_then(Json::as_str))
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const BEST: Style = Style { rung: Rung::JsonSchema, completion_limit: false, temperature: true };
+
+    fn style(rung: Rung) -> Style {
+        Style { rung, ..BEST }
+    }
+
+    #[test]
+    fn each_rung_asks_for_the_shape_in_its_own_way() {
+        let settings = Settings { model: "m".into(), max_output_tokens: 9, temperature: Some(0.0) };
+        let prompt = Prompt { system: "s".into(), user: "u".into() };
+        let schema = json!({ "type": "object" });
+        let shape = Shape { schema: schema.clone(), strict: true, kind: 0 };
+        let body = |style| request(&settings, style, &prompt, &shape);
+        let best = body(BEST);
+        assert_eq!(best["response_format"]["json_schema"]["strict"], true);
+        assert_eq!(best["response_format"]["json_schema"]["schema"], schema);
+        assert_eq!(
+            (&best["stream"], &best["max_tokens"], &best["temperature"]),
+            (&json!(false), &json!(9), &json!(0.0))
+        );
+        assert_eq!(best["messages"][1], json!({ "role": "user", "content": "u" }));
+        let tool = body(style(Rung::ToolCall));
+        assert_eq!(tool["tool_choice"]["function"]["name"], tool["tools"][0]["function"]["name"]);
+        assert_eq!(tool["tools"][0]["function"]["parameters"], schema);
+        assert_eq!(body(style(Rung::JsonObject))["response_format"], json!({ "type": "json_object" }));
+        let plain = body(Style { rung: Rung::Plain, completion_limit: true, temperature: false });
+        let keys: Vec<_> = plain.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["model", "messages", "stream", "max_completion_tokens"]);
+    }
+
+    #[test]
+    fn a_completion_is_read_with_its_tool_call_parts_and_tokens() {
+        let read = |message: Json, finish: &str| {
+            let usage = json!({ "prompt_tokens": 7, "completion_tokens": 3 });
+            let body =
+                json!({ "choices": [{ "message": message, "finish_reason": finish }], "usage": usage });
+            completion(body.to_string().as_bytes()).unwrap()
+        };
+        let said = |text: &str, cut| Said::Text { text: text.to_owned(), cut };
+        let plain = read(json!({ "content": "hi", "refusal": null }), "stop");
+        assert_eq!(
+            plain,
+            Completion { said: said("hi", false), tokens: Some(Tokens { input: 7, output: 3 }) }
+        );
+        assert_eq!(read(json!({ "content": "hi" }), "length").said, said("hi", true));
+        assert_eq!(
+            read(json!({ "content": [{ "type": "text", "text": "hi" }] }), "stop").said,
+            said("hi", false)
+        );
+        let call = json!({ "content": null, "tool_calls": [{ "function": { "name": "f", "arguments": "{\"q1\":1}" } }] });
+        assert_eq!(read(call, "tool_calls").said, said("{\"q1\":1}", false));
+        let call = json!({ "tool_calls": [{ "function": { "name": "f", "arguments": { "q1": 1 } } }] });
+        assert_eq!(read(call, "stop").said, said("{\"q1\":1}", false));
+        assert_eq!(read(json!({ "content": null }), "stop").said, said("", false));
+        let declined = |message: &str| Said::Declined { message: message.to_owned() };
+        assert_eq!(read(json!({ "content": null, "refusal": "I can't" }), "stop").said, declined("I can't"));
+        assert_eq!(read(json!({ "content": "half" }), "content_filter").said, declined("content filter"));
+    }
+
+    #[test]
+    fn a_success_that_is_none_says_what_is_wrong() {
+        let bad =
+            |message: &str| Err(Failure::BadBody(BadReply::NotACompletion { message: message.to_owned() }));
+        assert_eq!(completion(b" \n"), Err(Failure::BadBody(BadReply::Empty)));
+        assert_eq!(completion(b"<html>busy</html>"), bad("no JSON"));
+        assert_eq!(completion(br#"{"choices":[]}"#), bad("no choices"));
+        assert_eq!(completion(br#"{"choices":[{"text":"old api"}]}"#), bad("no message"));
+        assert_eq!(completion(b"[]"), bad("no choices"));
+        let overloaded = Failure::Overloaded { status: 429, retry_after: None };
+        assert_eq!(completion(br#"{"error":{"code":429,"message":"slow down"}}"#), Err(overloaded));
+        let broken = |message: &str| Err(Failure::Broken { status: 200, message: message.to_owned() });
+        assert_eq!(completion(br#"{"error":"model crashed"}"#), broken("model crashed"));
+        let inside = br#"{"choices":[{"error":{"code":502,"message":"upstream"},"message":{"content":""}}]}"#;
+        assert_eq!(completion(inside), Err(Failure::Broken { status: 502, message: "upstream".into() }));
+    }
+
     #[test]
     fn the_endpoint_is_below_the_base_and_keeps_its_query() {
-        let at = |base: &str| endpoint(base).map(String::from);
+        let config = |url: &str| OpenAiConfig { url: url.to_owned(), ..OpenAiConfig::default() };
+        let at = |base: &str| OpenAi::address(&config(base)).map(String::from);
         let azure = "https://x.openai.azure.com/openai/deployments/d?api-version=2026-06-01";
         let expected =
             "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2026-06-01";
@@ -233,23 +235,14 @@ mod tests {
         assert_eq!(at("http://h/v1/chat/completions").as_deref(), Some("http://h/v1/chat/completions"));
         assert_eq!(at("ftp://h/v1"), None);
         assert_eq!(at("judge"), None);
-    }
-
-    #[test]
-    fn retry_after_is_read_in_all_its_forms() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_400);
-        let read = |name: &'static str, value: &'static str| {
-            retry_after(
-                &HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]),
-                now,
-            )
+        let azure = OpenAiConfig {
+            api_version: Some("2026-06-01".to_owned()),
+            ..config("https://x/openai/deployments/d")
         };
-        assert_eq!(read("retry-after", "7"), Some(Duration::from_secs(7)));
-        assert_eq!(read("retry-after", "0.5"), Some(Duration::from_millis(500)));
-        assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
-        assert_eq!(read("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(80)));
-        assert_eq!(read("retry-after", "Wed, 21 Oct 2015 07:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(read("retry-after", "soon"), None);
-        assert_eq!(read("retry-after", "-1"), None);
+        let address = OpenAi::address(&azure).map(String::from);
+        assert_eq!(
+            address.as_deref(),
+            Some("https://x/openai/deployments/d/chat/completions?api-version=2026-06-01")
+        );
     }
 }

@@ -400,6 +400,20 @@ pub const JUDGE_SECONDS: Metric = histogram(
     &[PROVIDER],
     "Time of a request to the judge.",
 );
+/// Judge concurrency.
+pub const JUDGE_LIMIT: Metric = gauge(
+    "assayd_judge_limit_calls",
+    "calls",
+    &[PROVIDER],
+    "Calls to the judge that may be in flight now: judge.concurrency, halved at each overload, won back step by step.",
+);
+/// Judge spacing.
+pub const JUDGE_SPACING: Metric = gauge(
+    "assayd_judge_spacing_seconds",
+    "seconds",
+    &[PROVIDER],
+    "Time that is left before each call to the judge; 0 unless one call at a time is too much for it.",
+);
 /// Judge tokens.
 pub const JUDGE_TOKENS: Metric = counter(
     "assayd_judge_tokens_total",
@@ -542,6 +556,8 @@ pub static ALL: &[Metric] = &[
     DECIDE_FAILURES,
     JUDGE_REQUESTS,
     JUDGE_SECONDS,
+    JUDGE_LIMIT,
+    JUDGE_SPACING,
     JUDGE_TOKENS,
     JUDGE_COST,
     EMIT_WRITES,

@@ -234,6 +234,13 @@ pub fn judge_seconds(provider: &str, took: Duration) {
     all::JUDGE_SECONDS.record(took.as_secs_f64(), [labels::word("provider", provider).into()]);
 }
 
+/// Calls to the judge that may be in flight, and the time that is left before each.
+pub fn judge_limit(provider: &str, calls: usize, spacing: Duration) {
+    let provider: SharedString = labels::word("provider", provider).into();
+    all::JUDGE_LIMIT.set(calls as f64, [provider.clone()]);
+    all::JUDGE_SPACING.set(spacing.as_secs_f64(), [provider]);
+}
+
 /// Tokens of an attempt.
 pub fn judge_tokens(provider: &str, input: u64, output: u64) {
     let provider: SharedString = labels::word("provider", provider).into();
@@ -365,6 +372,7 @@ mod tests {
         spool_recovered(1, 2, 3);
         judge_request("openai", "ok");
         judge_seconds("openai", second);
+        judge_limit("openai", 8, second);
         judge_tokens("openai", 10, 20);
         judge_cost(0.25);
         judge_cost(0.5);

@@ -58,6 +58,14 @@ impl Pace {
         Ok(())
     }
 
+    /// Leaves this much time before a request; the one slot that there is then spaces out all of them.
+    pub async fn space(&self, spacing: Duration, deadline: Instant) -> Result<(), TooLate> {
+        if spacing.is_zero() {
+            return Ok(());
+        }
+        sleep_until(Instant::now() + spacing, deadline).await
+    }
+
     fn paused(&self) -> Option<Instant> {
         let paused = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         paused.filter(|until| *until > Instant::now())

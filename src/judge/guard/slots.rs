@@ -1,42 +1,11 @@
-//! How many calls may be in flight: one more for each round of successes, half as many when the endpoint says it is too much.
+//! How many calls may be in flight, as [`Aimd`] says.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Calls that were in flight together report the same overload; it counts once.
-const ONE_OVERLOAD: Duration = Duration::from_secs(1);
-
-/// Additive increase, multiplicative decrease. Pure; `now` is an argument.
-#[derive(Debug)]
-struct Aimd {
-    most: f64,
-    limit: f64,
-    decreased: Option<Instant>,
-}
-
-impl Aimd {
-    fn new(most: usize) -> Self {
-        Self { most: most as f64, limit: most as f64, decreased: None }
-    }
-
-    fn succeeded(&mut self) {
-        self.limit = (self.limit + 1.0 / self.limit).min(self.most);
-    }
-
-    fn overloaded(&mut self, now: Instant) {
-        if self.decreased.is_some_and(|at| now.saturating_duration_since(at) < ONE_OVERLOAD) {
-            return;
-        }
-        self.decreased = Some(now);
-        self.limit = (self.limit / 2.0).max(1.0);
-    }
-
-    fn slots(&self) -> usize {
-        self.limit as usize
-    }
-}
+use super::aimd::Aimd;
 
 #[derive(Debug)]
 struct State {
@@ -85,6 +54,12 @@ impl Slots {
         Slot { slots: self, permit: Some(permit) }
     }
 
+    /// Calls that may be in flight, and the time to leave before each.
+    pub fn limit(&self) -> (usize, Duration) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.aimd.slots(), state.aimd.spacing())
+    }
+
     fn give_back(&self, permit: SemaphorePermit<'_>, load: Load, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match load {
@@ -128,21 +103,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn overload_halves_once_for_calls_that_flew_together_and_success_wins_it_back() {
-        let now = Instant::now();
-        let mut aimd = Aimd::new(16);
-        aimd.overloaded(now);
-        aimd.overloaded(now);
-        assert_eq!(aimd.slots(), 8);
-        aimd.overloaded(now + ONE_OVERLOAD);
-        assert_eq!(aimd.slots(), 4);
-        (0..5).for_each(|_| aimd.succeeded());
-        assert_eq!(aimd.slots(), 5);
-        (0..500).for_each(|_| aimd.succeeded());
-        assert_eq!(aimd.slots(), 16);
-    }
 
     #[test]
     fn a_slot_is_free_again_whatever_becomes_of_the_call() {

@@ -1,4 +1,6 @@
-//! The judge against scripted endpoints, in the wire format of `POST chat/completions`.
+//! The judge against scripted endpoints: here in the wire format of `POST chat/completions`, in `providers` in all of them.
+
+mod providers;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,8 +63,7 @@ impl Endpoint {
 
     fn config(&self) -> Config {
         let url = format!("{}/v1", self.server.uri());
-        let openai =
-            OpenAiConfig { url, model: "judge-large".into(), key: None, key_header: None, temperature: None };
+        let openai = OpenAiConfig { url, model: "judge-large".into(), ..OpenAiConfig::default() };
         Config { openai: Some(openai), ..Config::default() }
     }
 
@@ -542,13 +543,8 @@ async fn no_more_calls_than_allowed_are_in_flight() {
         }),
     );
     tokio::spawn(async move { axum::serve(server, app).await });
-    let openai = OpenAiConfig {
-        url: format!("http://{address}/v1"),
-        model: "m".into(),
-        key: None,
-        key_header: None,
-        temperature: None,
-    };
+    let openai =
+        OpenAiConfig { url: format!("http://{address}/v1"), model: "m".into(), ..OpenAiConfig::default() };
     let concurrency = std::num::NonZeroUsize::new(3).unwrap();
     let config = Config { openai: Some(openai), concurrency, ..Config::default() };
     let judge = build(&config).unwrap().unwrap();
@@ -575,7 +571,7 @@ async fn a_rotated_key_is_read_again_and_never_shown() {
         model: "d".into(),
         key: Some(Secret::File(file.path().to_owned())),
         key_header: Some("API-Key".into()),
-        temperature: None,
+        ..OpenAiConfig::default()
     };
     let judge = build(&Config { openai: Some(openai), ..Config::default() }).unwrap().unwrap();
     let error = judge.judge(&two()).await.unwrap_err();
