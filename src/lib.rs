@@ -5,7 +5,7 @@
 //!
 //! - 6 [`cli`]: arguments and exit codes
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
-//! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`]: sockets, files, models
+//! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`]: sockets, files, models
 //! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`metrics`], [`logging`], [`secret`]: pure
 //! - 0 [`domain`], [`ticket`], [`error`]: words
 
@@ -20,6 +20,7 @@ pub mod decide;
 pub mod domain;
 pub mod emit;
 pub mod error;
+pub mod feedback;
 pub mod judge;
 pub mod logging;
 pub mod metrics;

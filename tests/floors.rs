@@ -16,6 +16,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("decide", 2),
     ("judge", 2),
     ("emit", 2),
+    ("feedback", 2),
     ("otlp", 1),
     ("assemble", 1),
     ("convert", 1),

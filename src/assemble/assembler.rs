@@ -37,6 +37,29 @@ pub struct Pushed {
     pub reopened: Vec<Duration>,
 }
 
+/// What the assembler knows of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing: it never came, or it was closed so long ago that it is forgotten.
+    Unknown,
+    /// It waits for more spans.
+    Open {
+        /// Spans that are here.
+        spans: usize,
+        /// When the first of them came, by the caller's clock.
+        first_arrival: Time,
+        /// When it closes if nothing more comes.
+        closes_by: Time,
+    },
+    /// It was taken as complete.
+    Closed {
+        /// 0 the first time; one more each time that late spans reopened it.
+        revision: u32,
+        /// Whether its outcome is recorded; else it is being evaluated.
+        settled: bool,
+    },
+}
+
 /// Puts spans and log records together by trace, and says when a trace is complete.
 ///
 /// `P` is what a delivery leaves with each trace that it touches; [`push`](Self::push) asks for it. Work is O(log n) in the
@@ -129,6 +152,19 @@ impl<P> Assembler<P> {
     /// The outcome of this revision is recorded: its spans need not be evaluated again when somebody repeats them.
     pub fn settled(&mut self, trace_id: TraceId, revision: u32) {
         self.recent.settle(trace_id, revision);
+    }
+
+    /// What is known of a trace now.
+    pub fn sight(&self, trace_id: TraceId) -> Sight {
+        if let Some(live) = self.open.get(&trace_id) {
+            let (deadline, _) = live.deadline(&self.config);
+            let (spans, first_arrival) = (live.span_count(), live.first_arrival);
+            return Sight::Open { spans, first_arrival, closes_by: self.clock.by_caller(deadline) };
+        }
+        match self.recent.get(trace_id) {
+            Some(kept) => Sight::Closed { revision: kept.revision, settled: kept.settled },
+            None => Sight::Unknown,
+        }
     }
 
     /// How many traces are open.

@@ -186,6 +186,10 @@ impl<P> Live<P> {
         self.grow(weight)
     }
 
+    pub(super) fn span_count(&self) -> usize {
+        self.spans.len()
+    }
+
     pub(super) fn touch(&mut self, now: Time) {
         self.last_arrival = now;
     }

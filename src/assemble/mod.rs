@@ -15,7 +15,7 @@ mod config;
 mod live;
 mod recent;
 
-pub use assembler::{Assembler, ClosedTrace, Pushed};
+pub use assembler::{Assembler, ClosedTrace, Pushed, Sight};
 pub use config::{Config, Late, Patience};
 
 /// A span or log record with this attribute set to true closes its trace at once: the application says that it is complete.

@@ -166,6 +166,19 @@ fn a_late_span_brings_the_whole_trace_again() {
 }
 
 #[test]
+fn who_asks_hears_where_a_trace_is() {
+    let mut assembler = assembler();
+    assert_eq!(assembler.sight(trace_id(1)), Sight::Unknown);
+    push(&mut assembler, 0.0, vec![span(1, 0)]);
+    let open = Sight::Open { spans: 1, first_arrival: at(0.0), closes_by: at(2.0) };
+    assert_eq!(assembler.sight(trace_id(1)), open);
+    assembler.pop(at(2.0)).unwrap();
+    assert_eq!(assembler.sight(trace_id(1)), Sight::Closed { revision: 0, settled: false });
+    assembler.settled(trace_id(1), 0);
+    assert_eq!(assembler.sight(trace_id(1)), Sight::Closed { revision: 0, settled: true });
+}
+
+#[test]
 fn a_repeated_span_revises_nothing_once_the_outcome_is_recorded() {
     let mut assembler = assembler();
     push(&mut assembler, 0.0, vec![span(1, 0), span(2, 1)]);

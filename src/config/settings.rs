@@ -28,7 +28,9 @@ pub struct Config {
     pub score: crate::score::Config,
     /// Where verdicts go; to standard output as JSON lines if nothing is given.
     pub emit: crate::emit::Config,
-    /// The HTTP listener for metrics, probes, checks and the verdict feed.
+    /// What people say of verdicts.
+    pub feedback: crate::feedback::Config,
+    /// The HTTP listener for metrics, probes, checks, the verdict feed and the console.
     pub serve: crate::serve::Config,
     /// How many traces are worked on at once, and how the daemon stops.
     pub flow: Flow,
@@ -49,6 +51,7 @@ impl Default for Config {
             judge: Default::default(),
             score: Default::default(),
             emit: Default::default(),
+            feedback: Default::default(),
             serve: Default::default(),
             flow: Default::default(),
             log: Default::default(),
@@ -68,6 +71,7 @@ impl Config {
         self.judge.check(&mut problems);
         self.score.check(&mut problems);
         self.emit.check(&mut problems);
+        self.feedback.check(&mut problems);
         self.serve.check(&mut problems);
         self.log.check(&mut problems);
         problems

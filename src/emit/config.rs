@@ -24,7 +24,7 @@ pub struct Config {
     pub kafka: Option<KafkaConfig>,
     /// How a write that failed for now is tried again. It is tried until it works or the daemon stops.
     pub retry: RetryConfig,
-    /// The recent verdicts that `GET /v1/verdicts` shows.
+    /// The recent verdicts that `GET /v1/verdicts` and the console show.
     pub recent: RecentConfig,
 }
 
@@ -100,6 +100,9 @@ pub struct RecentConfig {
     pub max_verdicts: NonZeroUsize,
     /// Most bytes of JSON.
     pub max_bytes: ByteSize,
+    /// Memory for the stories of these verdicts, which the console shows; a story above a quarter of it is not kept.
+    /// 0B keeps none.
+    pub story_bytes: ByteSize,
 }
 
 impl Default for RecentConfig {
@@ -107,6 +110,7 @@ impl Default for RecentConfig {
         Self {
             max_verdicts: NonZeroUsize::new(1_000).expect("a thousand is not zero"),
             max_bytes: ByteSize::mib(16),
+            story_bytes: ByteSize::mib(32),
         }
     }
 }

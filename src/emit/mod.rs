@@ -25,7 +25,7 @@ pub use config::{
 pub use jsonl::Jsonl;
 pub use kafka::Kafka;
 pub use proto::{ProtoError, decode as from_protobuf, encode as to_protobuf};
-pub use recent::{Entry, Feed, Filter, Missed, Recent};
+pub use recent::{Entry, Feed, Filter, Missed, Needle, Pair, Point, Recent, Tally, Told};
 pub use sinks::Sinks;
 pub use stdout::Stdout;
 

@@ -1,4 +1,8 @@
-//! A short memory of verdicts, and a live feed of them, for those who look at the daemon while it runs.
+//! A short memory of verdicts and their stories, and a live feed, for those who look at the daemon while it runs.
+
+mod filter;
+mod rates;
+mod stories;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -7,8 +11,14 @@ use bytes::Bytes;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+pub use self::filter::{Filter, Needle};
+pub use self::rates::{Pair, Point, Tally};
+pub use self::stories::Told;
+
+use self::rates::Rates;
+use self::stories::Stories;
 use super::config::RecentConfig;
-use crate::domain::{Label, Outcome, Tier, TraceId, Verdict};
+use crate::domain::{Label, Outcome, Story, Tier, Time, TraceId, Verdict};
 
 /// Verdicts that a slow reader of the feed may lag behind before it misses some.
 const FEED: usize = 256;
@@ -18,6 +28,8 @@ const FEED: usize = 256;
 pub struct Entry {
     /// Grows by one with each verdict of this process.
     pub sequence: u64,
+    /// The verdict's id; a repeat has the same.
+    pub verdict_id: String,
     /// The trace.
     pub trace_id: Option<TraceId>,
     /// `service.name`.
@@ -30,40 +42,11 @@ pub struct Entry {
     pub label: Option<Label>,
     /// GSAR's decision.
     pub tier: Option<Tier>,
+    /// When the verdict was made.
+    pub emitted: Time,
     /// The whole verdict as JSON.
     pub json: Bytes,
-}
-
-/// Which verdicts to show; a field that is `None` lets all through.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Filter {
-    /// Only of this service.
-    pub service: Option<String>,
-    /// Only of this agent.
-    pub agent: Option<String>,
-    /// Only with this outcome.
-    pub outcome: Option<Outcome>,
-    /// Only with this label.
-    pub label: Option<Label>,
-    /// Only with this tier.
-    pub tier: Option<Tier>,
-    /// Only of this trace.
-    pub trace_id: Option<TraceId>,
-}
-
-impl Filter {
-    /// Whether it lets `entry` through.
-    pub fn admits(&self, entry: &Entry) -> bool {
-        fn passes<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
-            wanted.is_none() || wanted == found
-        }
-        passes(&self.service, &entry.service)
-            && passes(&self.agent, &entry.agent)
-            && passes(&self.outcome, &Some(entry.outcome))
-            && passes(&self.label, &entry.label)
-            && passes(&self.tier, &entry.tier)
-            && passes(&self.trace_id, &entry.trace_id)
-    }
+    has_story: bool,
 }
 
 /// The memory. Cheap to clone; all clones are one memory. Its lock is held for a push or for a walk over pointers, never for IO.
@@ -78,42 +61,65 @@ struct Shared {
     feed: broadcast::Sender<Arc<Entry>>,
 }
 
-#[derive(Default)]
 struct Held {
     entries: VecDeque<Arc<Entry>>,
     bytes: usize,
     pushed: u64,
+    stories: Stories,
+    rates: Rates,
 }
 
 impl Recent {
     /// An empty memory.
     pub fn new(config: &RecentConfig) -> Self {
         let (feed, _) = broadcast::channel(FEED);
-        let config = config.clone();
-        Self { shared: Arc::new(Shared { config, held: Mutex::new(Held::default()), feed }) }
+        let held = Held {
+            entries: VecDeque::new(),
+            bytes: 0,
+            pushed: 0,
+            stories: Stories::new(config.story_bytes.as_usize()),
+            rates: Rates::default(),
+        };
+        Self { shared: Arc::new(Shared { config: config.clone(), held: Mutex::new(held), feed }) }
     }
 
-    /// Remembers a verdict, forgets the oldest ones beyond the limits, and tells the readers of the feed.
+    /// Remembers a verdict that has no story.
     pub fn push(&self, verdict: &Verdict) {
+        self.keep(verdict, None);
+    }
+
+    /// Remembers a verdict and its story, forgets the oldest ones beyond the limits, and tells the readers of the feed.
+    pub fn keep(&self, verdict: &Verdict, story: Option<&Story>) {
         let json = serde_json::to_vec(verdict).expect("a verdict has text keys only, so it is always JSON");
+        let told = story.filter(|_| self.keeps_stories()).map(|story| {
+            serde_json::to_vec(story).expect("a story has text keys only, so it is always JSON")
+        });
         let mut held = self.held();
         held.pushed += 1;
         let entry = Arc::new(Entry {
             sequence: held.pushed,
+            verdict_id: verdict.verdict_id.clone(),
             trace_id: verdict.trace_id,
             service: verdict.service.clone(),
             agent: verdict.agent.clone(),
             outcome: verdict.outcome,
             label: verdict.label,
             tier: verdict.grounding.as_ref().map(|grounding| grounding.tier),
+            emitted: verdict.times.emitted,
             json: json.into(),
+            has_story: story.is_some(),
         });
+        held.rates.count(entry.emitted, &entry.service, &entry.agent, entry.outcome, entry.label);
         held.bytes += entry.json.len();
         held.entries.push_back(Arc::clone(&entry));
+        if let Some(told) = told {
+            held.stories.keep(entry.sequence, told.into());
+        }
         let config = &self.shared.config;
         while held.entries.len() > config.max_verdicts.get() || held.bytes > config.max_bytes.as_usize() {
             let Some(oldest) = held.entries.pop_front() else { break };
             held.bytes -= oldest.json.len();
+            held.stories.forget_before(oldest.sequence + 1);
         }
         // Sent under the lock, so that the feed has the order of the memory. Nobody listening is no error.
         drop(self.shared.feed.send(entry));
@@ -123,6 +129,41 @@ impl Recent {
     pub fn latest(&self, filter: &Filter, limit: usize) -> Vec<Arc<Entry>> {
         let entries: Vec<Arc<Entry>> = self.held().entries.iter().rev().cloned().collect();
         entries.into_iter().filter(|entry| filter.admits(entry)).take(limit).collect()
+    }
+
+    /// The verdict with this id, the latest if it was repeated, and its story.
+    pub fn find(&self, verdict_id: &str) -> Option<(Arc<Entry>, Told)> {
+        let held = self.held();
+        let entry = held.entries.iter().rev().find(|entry| entry.verdict_id == verdict_id)?;
+        let told = match held.stories.get(entry.sequence) {
+            Some(story) => Told::Story(story),
+            None if !entry.has_story => Told::Never,
+            None if !self.keeps_stories() => Told::Off,
+            None => Told::Forgotten,
+        };
+        Some((Arc::clone(entry), told))
+    }
+
+    /// How many verdicts there were in the last `points` stretches of `seconds_each` seconds (a multiple of 10), up to three
+    /// hours back; of one service or agent, or of all.
+    pub fn rates(
+        &self,
+        now: Time,
+        seconds_each: u64,
+        points: usize,
+        service: Option<&str>,
+        agent: Option<&str>,
+    ) -> Vec<Point> {
+        self.held().rates.points(now, seconds_each / rates::SLOT, points, service, agent)
+    }
+
+    /// The services and agents of the last three hours.
+    pub fn pairs(&self, now: Time) -> Vec<Pair> {
+        self.held().rates.pairs(now)
+    }
+
+    fn keeps_stories(&self) -> bool {
+        self.shared.config.story_bytes.as_usize() > 0
     }
 
     /// Verdicts from now on.
@@ -171,6 +212,7 @@ mod tests {
         Recent::new(&RecentConfig {
             max_verdicts: NonZeroUsize::new(max_verdicts).unwrap(),
             max_bytes: ByteSize(max_bytes),
+            story_bytes: ByteSize::mib(1),
         })
     }
 
@@ -205,6 +247,29 @@ mod tests {
         let label =
             Filter { label: Some(Label::Hallucination), tier: Some(Tier::Replan), ..Filter::default() };
         assert_eq!(recent.latest(&label, 100).len(), 5);
+    }
+
+    #[test]
+    fn a_verdict_is_found_with_its_story_as_long_as_there_is_room() {
+        let recent = recent(3, 1 << 20);
+        let mut story = sample::story();
+        recent.push(&sample::skipped());
+        recent.keep(&sample::numbered(1), Some(&story));
+        story.answer = Some("x".repeat(1 << 19));
+        recent.keep(&sample::numbered(2), Some(&story));
+        let told = |id: &str| recent.find(id).map(|(_, told)| told);
+        assert_eq!(told(&sample::skipped().verdict_id), Some(Told::Never));
+        let Some(Told::Story(json)) = told("verdict-1") else { panic!("the story is gone") };
+        assert_eq!(serde_json::from_slice::<Story>(&json).unwrap(), sample::story());
+        assert_eq!(told("verdict-2"), Some(Told::Forgotten));
+        for number in 3..6 {
+            recent.push(&sample::numbered(number));
+        }
+        assert_eq!(told("verdict-1"), None);
+
+        let without = Recent::new(&RecentConfig { story_bytes: ByteSize(0), ..RecentConfig::default() });
+        without.keep(&sample::full(), Some(&sample::story()));
+        assert_eq!(without.find(&sample::full().verdict_id).unwrap().1, Told::Off);
     }
 
     #[tokio::test]

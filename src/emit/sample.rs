@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::{
     AssayedClaim, Closed, Counts, EvidenceRef, EvidenceType, Grounding, JudgeMetric, Label, Outcome,
-    Provenance, Standing, TaskAnswer, Tier, Time, Times, Usage, Verdict,
+    Provenance, Standing, Step, StepKind, Story, TaskAnswer, Tier, Time, Times, Usage, Verdict,
 };
 
 /// Every field is set, every kind of value occurs.
@@ -131,6 +131,28 @@ pub(crate) fn numbered(number: u64) -> Verdict {
         trace_id: Some(format!("{:032x}", u128::from(number) + 1).parse().unwrap()),
         label: Some(Label::Faithful),
         ..full()
+    }
+}
+
+/// The story of [`full`], in short.
+pub(crate) fn story() -> Story {
+    let step = |index, kind, text: &str| Step { index, text: Some(text.to_owned()), ..Step::new(kind) };
+    Story {
+        trace_id: full().trace_id,
+        session_id: Some("session-7".into()),
+        service: Some("support-bot".into()),
+        agents: vec!["refunds".into()],
+        request: Some("Where is order 7?".into()),
+        steps: vec![
+            step(0, StepKind::Request, "Where is order 7?"),
+            step(1, StepKind::Observation, "shipped on 3 May"),
+            step(2, StepKind::Answer, "Order 7 was shipped on 3 May."),
+        ],
+        answer: Some("Order 7 was shipped on 3 May.".into()),
+        dialects: vec!["gen_ai".into()],
+        truncated: Vec::new(),
+        warnings: Vec::new(),
+        model: None,
     }
 }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::{Config, RetryConfig};
 use super::{EmitError, Jsonl, Kafka, Recent, Sink, Stdout};
-use crate::domain::{Time, Verdict};
+use crate::domain::{Story, Time, Verdict};
 use crate::error::Fault;
 use crate::metrics;
 
@@ -65,6 +65,11 @@ impl Sinks {
     /// dead letter of that sink, and is no error: trying the trace again would make the same verdict. An error is
     /// [`Fault::Fatal`], or [`Fault::Transient`] if the daemon gave up waiting; after either the trace must be tried again.
     pub async fn write(&self, verdict: &Verdict) -> Result<(), EmitError> {
+        self.write_told(verdict, None).await
+    }
+
+    /// The same for a verdict with a story, which is remembered beside it and goes nowhere else.
+    pub async fn write_told(&self, verdict: &Verdict, story: Option<&Story>) -> Result<(), EmitError> {
         let _in_flight = InFlight::new();
         let writes = self.sinks.iter().map(|named| self.write_to(named, verdict));
         futures::future::try_join_all(writes).await?;
@@ -72,7 +77,7 @@ impl Sinks {
         if let Some(closed) = verdict.times.closed {
             metrics::verdict_latency(now().since(closed));
         }
-        self.recent.push(verdict);
+        self.recent.keep(verdict, story);
         Ok(())
     }
 

@@ -485,6 +485,63 @@ pub const SERVE_FEED_MISSED: Metric = counter(
     "Verdicts that readers of the live feed missed because they were slow; each reader is told.",
 );
 
+const MARKED_ANSWERS: Label = closed("label", &["faithful", "hallucination"]);
+const MARKED_CLAIMS: Label = closed("label", &["grounded", "ungrounded", "contradicted", "complementary"]);
+const FEEDBACK_TARGET: Label = closed("target", &["verdict", "claim"]);
+
+/// Words of people.
+pub const FEEDBACK_WORDS: Metric = counter(
+    "assayd_feedback_words_total",
+    "words",
+    &[closed("result", &["stored", "repeated", "unknown_verdict", "full", "failed"])],
+    "What people said of verdicts, by what became of it.",
+);
+/// Marked answers.
+pub const FEEDBACK_VERDICTS: Metric = gauge(
+    "assayd_feedback_verdicts",
+    "labels",
+    &[closed("predicted", &["faithful", "hallucination", "unsure"]), MARKED_ANSWERS],
+    "Answers that people marked, by what assayd had said and what they say; the last word of each person.",
+);
+/// Marked claims.
+pub const FEEDBACK_CLAIMS: Metric = gauge(
+    "assayd_feedback_claims",
+    "labels",
+    &[
+        closed("predicted", &["grounded", "ungrounded", "contradicted", "complementary", "none"]),
+        MARKED_CLAIMS,
+    ],
+    "Claims that people marked, by what assayd had said and what they say; the last word of each person.",
+);
+/// Agreement.
+pub const FEEDBACK_KAPPA: Metric = gauge(
+    "assayd_feedback_kappa",
+    "kappa",
+    &[FEEDBACK_TARGET],
+    "Cohen's kappa of people and assayd on whether something does not stand, without what assayd left undecided; NaN where it is not defined.",
+);
+/// False alarms.
+pub const FEEDBACK_FALSE_POSITIVES: Metric = gauge(
+    "assayd_feedback_false_positives",
+    "labels",
+    &[FEEDBACK_TARGET],
+    "Labels by people who find nothing wrong where assayd said that something does not stand.",
+);
+/// Misses.
+pub const FEEDBACK_FALSE_NEGATIVES: Metric = gauge(
+    "assayd_feedback_false_negatives",
+    "labels",
+    &[FEEDBACK_TARGET],
+    "Labels by people who find something wrong where assayd said that all stands.",
+);
+/// The file of feedback.
+pub const FEEDBACK_HELD_BYTES: Metric = gauge(
+    "assayd_feedback_held_bytes",
+    "bytes",
+    &[],
+    "Size of the file of what people said; feedback is refused above feedback.max_bytes.",
+);
+
 /// The build.
 pub const BUILD: Metric = gauge(
     "assayd_build_info",
@@ -568,6 +625,13 @@ pub static ALL: &[Metric] = &[
     SERVE_REQUESTS,
     SERVE_FEED_READERS,
     SERVE_FEED_MISSED,
+    FEEDBACK_WORDS,
+    FEEDBACK_VERDICTS,
+    FEEDBACK_CLAIMS,
+    FEEDBACK_KAPPA,
+    FEEDBACK_FALSE_POSITIVES,
+    FEEDBACK_FALSE_NEGATIVES,
+    FEEDBACK_HELD_BYTES,
     BUILD,
     START,
     RESIDENT,

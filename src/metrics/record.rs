@@ -299,6 +299,38 @@ pub fn serve_feed_missed(verdicts: u64) {
     all::SERVE_FEED_MISSED.add(verdicts, []);
 }
 
+/// A person said something of a verdict: `result` says what became of it.
+pub fn feedback_word(result: &'static str) {
+    all::FEEDBACK_WORDS.add(1, [result.into()]);
+}
+
+/// Answers for which assayd said `predicted` and people say `label`.
+pub fn feedback_verdicts(predicted: &'static str, label: &'static str, count: u64) {
+    all::FEEDBACK_VERDICTS.set(count as f64, [predicted.into(), label.into()]);
+}
+
+/// Claims for which assayd said `predicted` and people say `label`.
+pub fn feedback_claims(predicted: &'static str, label: &'static str, count: u64) {
+    all::FEEDBACK_CLAIMS.set(count as f64, [predicted.into(), label.into()]);
+}
+
+/// How far people and assayd agree on `verdict`s or `claim`s.
+pub fn feedback_agreement(
+    target: &'static str,
+    kappa: Option<f64>,
+    false_positives: u64,
+    false_negatives: u64,
+) {
+    all::FEEDBACK_KAPPA.set(kappa.unwrap_or(f64::NAN), [target.into()]);
+    all::FEEDBACK_FALSE_POSITIVES.set(false_positives as f64, [target.into()]);
+    all::FEEDBACK_FALSE_NEGATIVES.set(false_negatives as f64, [target.into()]);
+}
+
+/// The size of the file of feedback.
+pub fn feedback_bytes(bytes: u64) {
+    all::FEEDBACK_HELD_BYTES.set(bytes as f64, []);
+}
+
 /// The features that this build has beyond the default ones.
 pub fn features() -> Vec<&'static str> {
     let known = [
@@ -384,6 +416,11 @@ mod tests {
         serve_request("/metrics", 200);
         serve_feed_readers(1);
         serve_feed_missed(4);
+        feedback_word("stored");
+        feedback_verdicts("unsure", "faithful", 1);
+        feedback_claims("none", "grounded", 1);
+        feedback_agreement("claim", None, 1, 2);
+        feedback_bytes(7);
         process_started(Time(1_000_000_000));
         process_resident(9);
         process_ready(true);

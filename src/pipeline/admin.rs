@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{Assayer, StartError};
-use crate::emit::Recent;
-use crate::metrics;
-use crate::serve::{self, CheckError, CheckRequest, Checker, Readiness};
+use crate::serve::{self, CheckError, CheckRequest, Checker};
 
 /// How often collected samples are folded into histograms.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -29,22 +27,13 @@ impl Admin {
     pub fn start(
         listener: std::net::TcpListener,
         config: &serve::Config,
-        concurrency: usize,
-        readiness: watch::Receiver<Readiness>,
-        recent: Recent,
-        assayer: &Arc<Assayer>,
-        metrics: metrics::Handle,
+        state: serve::State,
     ) -> Result<Self, StartError> {
         let thread_error = |source| StartError::Thread { name: "admin", source };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(thread_error)?;
         let stop = CancellationToken::new();
-        let state = serve::State {
-            readiness,
-            recent,
-            metrics: metrics.clone(),
-            checker: Some(checker(assayer, concurrency)),
-        };
+        let metrics = state.metrics.clone();
         let (config, token) = (config.clone(), stop.clone());
         let run = move || {
             runtime.block_on(async move {
@@ -77,7 +66,7 @@ impl Admin {
 }
 
 /// Checks are work like any other: they run where traces are evaluated, not on the thread that answers probes.
-fn checker(assayer: &Arc<Assayer>, concurrency: usize) -> Checker {
+pub(super) fn checker(assayer: &Arc<Assayer>, concurrency: usize) -> Checker {
     let handle = Handle::current();
     let assayer = Arc::clone(assayer);
     let places = Arc::new(Semaphore::new(concurrency));

@@ -8,12 +8,14 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::admin::Admin;
+use super::admin::{self, Admin};
 use super::assembly::Assembly;
 use super::intake::{Intake, Listeners};
 use super::{Assayer, StartError, stored};
 use crate::config::Config;
-use crate::emit::{Recent, Sinks};
+use crate::domain::ByteSize;
+use crate::emit::{Recent, RecentConfig, Sinks};
+use crate::feedback::Feedback;
 use crate::receive::{self, Acknowledge, Delivery, Door};
 use crate::spool::{Replay, Spool};
 use crate::{metrics, serve};
@@ -30,6 +32,7 @@ pub struct App {
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
     recent: Recent,
+    feedback: Feedback,
     give_up: CancellationToken,
     metrics: metrics::Handle,
 }
@@ -69,7 +72,8 @@ impl App {
         let grpc = listen("receive.grpc", config.receive.grpc.as_ref().map(|grpc| grpc.listen)).await?;
         let http = listen("receive.http", config.receive.http.as_ref().map(|http| http.listen)).await?;
         let admin = listen_blocking("serve", config.serve.listen)?;
-        let recent = Recent::new(&config.emit.recent);
+        let recent = Recent::new(&remembered(&config));
+        let feedback = Feedback::open(&config.data_dir.join("feedback"), &config.feedback)?;
         let stored = match config.receive.acknowledge {
             Acknowledge::Stored => Some(stored::open(&config.data_dir, &config.spool).await?),
             Acknowledge::Admitted => None,
@@ -93,6 +97,7 @@ impl App {
             http,
             admin,
             recent,
+            feedback,
             give_up,
         })
     }
@@ -107,19 +112,8 @@ impl App {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Ended, StartError> {
         let (ready_in, ready) = watch::channel(serve::Readiness::Starting);
         let concurrency = self.config.flow.concurrency.get();
-        let admin = Admin::start(
-            self.admin,
-            &self.config.serve,
-            concurrency,
-            ready,
-            self.recent,
-            &self.assayer,
-            self.metrics,
-        )?;
         let (door, deliveries) = self.door;
         let (spool, replay) = self.stored.unzip();
-        let listeners = Listeners { grpc: self.grpc, http: self.http };
-        let mut intake = Intake::start(&self.config.receive, listeners, door, spool.clone().zip(replay));
         let assembly = Assembly::new(
             self.config.assemble.clone(),
             concurrency,
@@ -127,6 +121,17 @@ impl App {
             Arc::clone(&self.assayer),
             Arc::clone(&self.sinks),
         );
+        let state = serve::State {
+            metrics: self.metrics,
+            readiness: ready,
+            recent: self.recent,
+            checker: Some(admin::checker(&self.assayer, concurrency)),
+            tracer: Some(assembly.tracer()),
+            feedback: Some(self.feedback),
+        };
+        let admin = Admin::start(self.admin, &self.config.serve, state)?;
+        let listeners = Listeners { grpc: self.grpc, http: self.http };
+        let mut intake = Intake::start(&self.config.receive, listeners, door, spool.clone().zip(replay));
         let unfinished = assembly.unfinished();
         let mut assembly = tokio::spawn(assembly.run());
 
@@ -180,6 +185,15 @@ impl Addresses {
         }
         tracing::info!(admin = %self.admin, "metrics, probes, checks, verdicts");
     }
+}
+
+/// Stories are for the console: without it none is kept.
+fn remembered(config: &Config) -> RecentConfig {
+    let mut recent = config.emit.recent.clone();
+    if !config.serve.console {
+        recent.story_bytes = ByteSize(0);
+    }
+    recent
 }
 
 async fn listen(what: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {

@@ -22,8 +22,8 @@ pub(super) struct Settled {
 /// Evaluates a trace, writes its verdict, and only then keeps the promises to the sources of its spans.
 pub(super) async fn assay(assayer: Arc<Assayer>, sinks: Arc<Sinks>, closed: ClosedTrace<Stake>) -> Settled {
     let ClosedTrace { trace, payloads: stakes } = closed;
-    let verdict = assayer.assay(&trace).await;
-    let outcome = match caught(sinks.write(&verdict)).await {
+    let (verdict, story) = assayer.assay_told(&trace).await;
+    let outcome = match caught(sinks.write_told(&verdict, story.as_ref())).await {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(error)) => {
             tracing::error!(trace_id = %trace.trace_id, %error, "a verdict was not written");

@@ -64,10 +64,15 @@ impl Assayer {
 
     /// The verdict on a trace. Cannot fail: what goes wrong is a recorded outcome.
     pub async fn assay(&self, trace: &Trace) -> Verdict {
+        self.assay_told(trace).await.0
+    }
+
+    /// The same, with the story that was judged; none if nothing could be told of the trace.
+    pub async fn assay_told(&self, trace: &Trace) -> (Verdict, Option<Story>) {
         let origin = Origin::of(trace);
         caught(self.follow(trace, &origin)).await.unwrap_or_else(|panic| {
             tracing::error!(trace_id = %trace.trace_id, panic, "evaluating a trace panicked; it counts as failed");
-            score::failed(&origin, "panic", &self.plan, self.clock.now())
+            (score::failed(&origin, "panic", &self.plan, self.clock.now()), None)
         })
     }
 
@@ -81,12 +86,13 @@ impl Assayer {
         })
     }
 
-    async fn follow(&self, trace: &Trace, origin: &Origin) -> Verdict {
+    async fn follow(&self, trace: &Trace, origin: &Origin) -> (Verdict, Option<Story>) {
         let story = match told(trace) {
             Ok(story) => story,
-            Err(skip) => return score::skipped(origin, &skip, &self.plan, self.clock.now()),
+            Err(skip) => return (score::skipped(origin, &skip, &self.plan, self.clock.now()), None),
         };
-        self.judge_story(origin, &story).await
+        let verdict = self.judge_story(origin, &story).await;
+        (verdict, Some(story))
     }
 
     async fn judge_story(&self, origin: &Origin, story: &Story) -> Verdict {

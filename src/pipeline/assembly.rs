@@ -5,27 +5,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::Assayer;
 use super::assay::{Settled, assay};
 use super::clock::Clock;
-use crate::assemble::{Assembler, ClosedTrace, Config, Pushed};
-use crate::domain::Time;
+use crate::assemble::{Assembler, ClosedTrace, Config, Pushed, Sight};
+use crate::domain::{Time, TraceId};
 use crate::emit::Sinks;
 use crate::metrics;
 use crate::receive::{Delivery, Stake};
+use crate::serve::Tracer;
 use crate::ticket::Outcome;
 
 /// How often the gauges are set.
 const GAUGES: Duration = Duration::from_secs(1);
+/// People who may wait at the same time to hear of a trace.
+const LOOKS: usize = 16;
+
+/// Somebody asks what is known of a trace.
+struct Look {
+    trace_id: TraceId,
+    reply: oneshot::Sender<Sight>,
+}
 
 /// The assembler, what it feeds, and what it is fed by.
 pub(super) struct Assembly {
     assembler: Assembler<Stake>,
     deliveries: mpsc::Receiver<Delivery>,
+    looks: (mpsc::Sender<Look>, mpsc::Receiver<Look>),
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
     concurrency: usize,
@@ -49,6 +59,7 @@ impl Assembly {
         Self {
             assembler: Assembler::new(config),
             deliveries,
+            looks: mpsc::channel(LOOKS),
             assayer,
             sinks,
             concurrency,
@@ -62,6 +73,19 @@ impl Assembly {
     /// How many traces have no outcome yet; up to a second old.
     pub fn unfinished(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.unfinished)
+    }
+
+    /// Tells what is known of a trace, as long as this works.
+    pub fn tracer(&self) -> Tracer {
+        let looks = self.looks.0.clone();
+        Tracer::new(move |trace_id| {
+            let looks = looks.clone();
+            Box::pin(async move {
+                let (reply, sight) = oneshot::channel();
+                looks.try_send(Look { trace_id, reply }).ok()?;
+                sight.await.ok()
+            })
+        })
     }
 
     /// Works until every door is closed and every trace has its outcome.
@@ -83,6 +107,10 @@ impl Assembly {
                         self.assembler.close_all();
                     }
                 },
+                Some(Look { trace_id, reply }) = self.looks.1.recv() => {
+                    // Who asked may have gone.
+                    let _ = reply.send(self.assembler.sight(trace_id));
+                }
                 () = sleep_until(wake.into()), if timeout.is_some() => {}
                 _ = gauges.tick() => self.gauge(),
             }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use crate::decide::LoadError;
 use crate::emit::EmitError;
+use crate::feedback::FeedbackError;
 use crate::judge::BuildError;
 use crate::spool::SpoolError;
 
@@ -39,6 +40,9 @@ pub enum StartError {
     /// The spool cannot be opened.
     #[error(transparent)]
     Spool(#[from] SpoolError),
+    /// What people said before cannot be read.
+    #[error(transparent)]
+    Feedback(#[from] FeedbackError),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),

@@ -23,6 +23,8 @@ pub struct Config {
     pub max_connections: NonZeroUsize,
     /// Most readers of the live feed at a time; further ones are asked to come back.
     pub max_feed_readers: NonZeroUsize,
+    /// The page at `/` that shows verdicts, their stories and evidence. `false` also means that no stories are held in memory.
+    pub console: bool,
 }
 
 impl Default for Config {
@@ -33,6 +35,7 @@ impl Default for Config {
             timeout: Period::seconds(60),
             max_connections: NonZeroUsize::new(256).expect("256 is not zero"),
             max_feed_readers: NonZeroUsize::new(32).expect("32 is not zero"),
+            console: true,
         }
     }
 }

@@ -1,18 +1,27 @@
-//! HTTP for people and machines that look at the daemon: probes, metrics, recent verdicts, checks of a single answer.
+//! HTTP for people and machines that look at the daemon: probes, metrics, recent verdicts and their stories, feedback, checks
+//! of a single answer, and the console at `/`.
 //! [`serve`] answers on a listener of the caller's; nothing here waits for the data plane.
 
 mod check;
 mod config;
 mod connections;
+mod console;
+mod feedback;
 mod probes;
+mod query;
+mod rates;
 mod reply;
 mod server;
+mod stories;
+mod traces;
 mod verdicts;
+mod words;
 
 pub use check::{CheckError, CheckRequest, Checker};
 pub use config::Config;
 pub use probes::Readiness;
 pub use server::{State, serve};
+pub use traces::Tracer;
 
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Limits;
 use super::reply::Refusal;
-use super::{Checker, Config, Readiness, check, connections, probes, verdicts};
+use super::{
+    Checker, Config, Readiness, Tracer, check, connections, console, feedback, probes, rates, stories,
+    traces, verdicts,
+};
 use crate::emit::Recent;
+use crate::feedback::Feedback;
 use crate::metrics;
 
 /// How long a request's head may take to arrive.
@@ -33,6 +37,10 @@ pub struct State {
     pub recent: Recent,
     /// Evaluates one answer; without it `/v1/check` says that it is not available.
     pub checker: Option<Checker>,
+    /// Knows which traces are open; without it only verdicts tell of traces.
+    pub tracer: Option<Tracer>,
+    /// What people say of verdicts; without it nothing is taken.
+    pub feedback: Option<Feedback>,
 }
 
 /// What all handlers share.
@@ -57,7 +65,12 @@ pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdow
     let router = Router::new()
         .merge(probes::routes())
         .merge(verdicts::routes())
+        .merge(stories::routes())
+        .merge(traces::routes())
+        .merge(rates::routes())
+        .merge(feedback::routes())
         .merge(check::routes())
+        .merge(if config.console { console::routes() } else { Router::new() })
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(shared);

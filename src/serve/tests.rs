@@ -12,9 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::*;
-use crate::domain::{ByteSize, Period, Verdict};
+use super::{CheckError, CheckRequest, Checker, Config, Readiness, State, Tracer, serve};
+use crate::assemble::Sight;
+use crate::domain::{ByteSize, Period, Time, TraceId, Verdict};
 use crate::emit::{Recent, RecentConfig, sample};
+use crate::feedback::{self, Feedback};
 use crate::metrics;
 
 struct House {
@@ -24,6 +26,7 @@ struct House {
     recent: Recent,
     shutdown: CancellationToken,
     server: JoinHandle<()>,
+    _folder: tempfile::TempDir,
 }
 
 impl House {
@@ -32,16 +35,19 @@ impl House {
         let address = listener.local_addr().unwrap();
         let (readiness, watched) = watch::channel(Readiness::Ready);
         let recent = Recent::new(&RecentConfig::default());
+        let folder = tempfile::tempdir().unwrap();
         let state = State {
             metrics: metrics::install().unwrap(),
             readiness: watched,
             recent: recent.clone(),
             checker,
+            tracer: Some(Tracer::new(|trace_id| Box::pin(async move { sight(trace_id) }))),
+            feedback: Some(Feedback::open(folder.path(), &feedback::Config::default()).unwrap()),
         };
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         let server = tokio::spawn(async move { serve(listener, &config, state, stop).await });
-        Self { address, client: Client::new(), readiness, recent, shutdown, server }
+        Self { address, client: Client::new(), readiness, recent, shutdown, server, _folder: folder }
     }
 
     async fn with_checker() -> Self {
@@ -68,6 +74,18 @@ impl House {
     async fn close(self) {
         self.shutdown.cancel();
         self.server.await.unwrap();
+    }
+}
+
+/// A trace id's last digit says what the assembler knows.
+fn sight(trace_id: TraceId) -> Option<Sight> {
+    let first_arrival = Time(1_000_000_000);
+    match trace_id.as_bytes()[15] {
+        1 => Some(Sight::Open { spans: 3, first_arrival, closes_by: first_arrival }),
+        2 => Some(Sight::Closed { revision: 0, settled: false }),
+        3 => Some(Sight::Closed { revision: 4, settled: true }),
+        4 => None,
+        _ => Some(Sight::Unknown),
     }
 }
 
@@ -323,4 +341,176 @@ async fn many_readers_and_checks_at_once_are_all_answered() {
         assert!(request.await.unwrap());
     }
     Arc::into_inner(house).unwrap().close().await;
+}
+
+#[tokio::test]
+async fn a_verdict_comes_with_its_story_and_what_people_say() {
+    let house = House::open(Config::default(), None).await;
+    house.recent.keep(&sample::full(), Some(&sample::story()));
+    house.recent.push(&sample::numbered(1));
+    let whole: Value = house.get("/v1/verdicts/b1946ac92492d234").await.json().await.unwrap();
+    assert_eq!(whole["verdict"], serde_json::to_value(sample::full()).unwrap());
+    assert_eq!(whole["story"], serde_json::to_value(sample::story()).unwrap());
+    assert_eq!((&whole["story_missing"], &whole["feedback"]), (&Value::Null, &json!([])));
+    let bare: Value = house.get("/v1/verdicts/verdict-1").await.json().await.unwrap();
+    assert_eq!((&bare["story"], &bare["story_missing"]), (&Value::Null, &json!("never")));
+    let (kind, message) = refusal(house.get("/v1/verdicts/nothing").await, 404).await;
+    assert!(kind == "not_found" && message.contains("emit.recent"), "{message}");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn verdicts_are_filtered_by_text_and_time() {
+    let house = House::open(Config::default(), None).await;
+    house.recent.push(&sample::full());
+    house.recent.push(&Verdict { service: Some("bank".into()), grounding: None, ..sample::numbered(1) });
+    let ids = async |query: &str| -> Vec<String> {
+        let body: Value = house.get(&format!("/v1/verdicts?{query}")).await.json().await.unwrap();
+        let verdicts = body["verdicts"].as_array().unwrap();
+        verdicts.iter().map(|verdict| verdict["verdict_id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids("text=%C3%9CBERRASCHUNG").await, ["b1946ac92492d234"]);
+    assert_eq!(ids("text=bank").await, ["verdict-1"]);
+    assert_eq!(ids("text=contradiction_penalty").await, Vec::<String>::new());
+    assert_eq!(ids("since=2026-11-30T08:00:00Z").await.len(), 2);
+    assert_eq!(ids("since=2026-12-30T08:00:00Z").await.len(), 0);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_trace_says_where_it_is_and_why_it_was_not_evaluated() {
+    let house = House::open(Config::default(), None).await;
+    let trace_id = |number: u8| format!("{:032x}", 0xabc00_u128 + u128::from(number));
+    let verdict = Verdict { trace_id: Some(trace_id(5).parse().unwrap()), ..sample::skipped() };
+    house.recent.push(&verdict);
+    let ask = async |number: u8| -> (String, String, usize) {
+        let found: Value = house.get(&format!("/v1/traces/{}", trace_id(number))).await.json().await.unwrap();
+        let text = |key: &str| found[key].as_str().unwrap().to_owned();
+        (text("stage"), text("message"), found["verdicts"].as_array().unwrap().len())
+    };
+    let (stage, message, _) = ask(1).await;
+    assert!(stage == "open" && message.contains("3 spans"), "{message}");
+    assert_eq!(ask(2).await.0, "evaluating");
+    let (stage, message, _) = ask(3).await;
+    assert!(stage == "decided" && message.contains("no longer among the recent ones"), "{message}");
+    let (stage, message, _) = ask(4).await;
+    assert!(stage == "unknown" && message.contains("cannot be said right now"), "{message}");
+    let (stage, message, verdicts) = ask(5).await;
+    assert!(stage == "decided" && message.contains("ends without an answer"), "{message}");
+    assert_eq!(verdicts, 1);
+    let (stage, message, _) = ask(6).await;
+    assert!(stage == "unknown" && message.contains("No span of this trace has come"), "{message}");
+    let (_, message) = refusal(house.get("/v1/traces/xyz").await, 422).await;
+    assert!(message.contains("32 hexadecimal digits"), "{message}");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn rates_count_what_was_emitted() {
+    let house = House::open(Config::default(), None).await;
+    let emitted = super::query::now();
+    for number in 0..3 {
+        let mut verdict = if number == 0 { sample::full() } else { sample::numbered(number) };
+        verdict.times.emitted = emitted;
+        house.recent.push(&verdict);
+    }
+    let rates: Value =
+        house.get("/v1/rates?window=15m&points=30&service=support-bot").await.json().await.unwrap();
+    assert_eq!(rates["seconds_each"], 30);
+    let points = rates["points"].as_array().unwrap();
+    let total = |key: &str| points.iter().map(|point| point[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((points.len(), total("scored"), total("hallucination")), (30, 3, 1));
+    assert_eq!(rates["agents"][0]["agent"], "refunds");
+    assert_eq!(rates["agents"][0]["scored"], 3);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn feedback_is_taken_told_and_exported() {
+    let house = House::open(Config::default(), None).await;
+    house.recent.push(&sample::full());
+    house.recent.push(&Verdict { verdict_id: "skipped".into(), ..sample::skipped() });
+    let say =
+        async |body: Value| house.client.post(house.url("/v1/feedback")).json(&body).send().await.unwrap();
+    let id = "b1946ac92492d234";
+    let first = json!({"verdict_id": id, "label": "faithful", "by": " ann ", "note": "it is fine"});
+    let taken: Value = say(first.clone()).await.json().await.unwrap();
+    assert_eq!((&taken["changed"], &taken["feedback"]["by"]), (&json!(true), &json!("ann")));
+    assert_eq!(say(first).await.json::<Value>().await.unwrap()["changed"], false);
+    let claim = json!({"verdict_id": id, "claim": 1, "label": "contradicted"});
+    assert_eq!(say(claim).await.status(), StatusCode::OK);
+
+    let whole: Value = house.get(&format!("/v1/verdicts/{id}")).await.json().await.unwrap();
+    assert_eq!(whole["feedback"].as_array().unwrap().len(), 2);
+    let export = house.get("/v1/feedback").await;
+    assert_eq!(export.headers()["content-type"], "application/x-ndjson");
+    let text = export.text().await.unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["predicted"], "hallucination");
+    assert_eq!(
+        (&lines[0]["hallucination_probability"], &lines[0]["confidence"]),
+        (&json!(0.875), &json!(0.75))
+    );
+    assert_eq!((&lines[1]["claim"], &lines[1]["predicted"]), (&json!(1), &json!("contradicted")));
+    assert_eq!(lines[1]["hallucination_probability"], 0.875);
+    let agreement: Value = house.get("/v1/feedback/agreement").await.json().await.unwrap();
+    assert_eq!(agreement["verdicts"]["false_positives"], 1);
+    assert_eq!(agreement["claims"]["true_positives"], 1);
+    let metrics = house.get("/metrics").await.text().await.unwrap();
+    assert!(metrics.contains("assayd_feedback_false_positives{target=\"verdict\"}"), "{metrics}");
+
+    let refused = async |body: Value, status: u16| refusal(say(body).await, status).await.1;
+    let message = refused(json!({"verdict_id": id, "label": "grounded"}), 422).await;
+    assert!(message.contains("faithful or hallucination"), "{message}");
+    let message = refused(json!({"verdict_id": id, "claim": 9, "label": "grounded"}), 422).await;
+    assert!(message.contains("has 3 claims"), "{message}");
+    let message = refused(json!({"verdict_id": "skipped", "label": "faithful"}), 422).await;
+    assert!(message.contains("was skipped, not scored"), "{message}");
+    let message = refused(json!({"verdict_id": id, "label": "faithful", "by": "x".repeat(101)}), 422).await;
+    assert!(message.contains("more than 100 characters"), "{message}");
+    let message = refused(json!({"verdict_id": "old", "label": "faithful"}), 404).await;
+    assert!(message.contains("send what it had said as well: predicted"), "{message}");
+    let old = json!({"verdict_id": "old", "label": "faithful", "predicted": "unsure", "confidence": 0.2});
+    assert_eq!(say(old).await.status(), StatusCode::OK);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn feedback_from_other_sites_and_without_a_type_is_refused() {
+    let house = House::open(Config::default(), None).await;
+    let post = |name: &'static str, value: &'static str| {
+        let request = house.client.post(house.url("/v1/feedback")).header(name, value);
+        request.body(r#"{"verdict_id": "v", "label": "faithful"}"#).send()
+    };
+    assert_eq!(refusal(post("origin", "http://evil.example").await.unwrap(), 403).await.0, "forbidden");
+    assert_eq!(refusal(post("sec-fetch-site", "cross-site").await.unwrap(), 403).await.0, "forbidden");
+    assert_eq!(
+        refusal(post("content-type", "text/plain").await.unwrap(), 415).await.0,
+        "unsupported_media_type"
+    );
+    assert_eq!(refusal(post("x-nothing", "1").await.unwrap(), 415).await.0, "unsupported_media_type");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn the_console_is_a_page_that_may_only_run_its_own_scripts() {
+    let house = House::open(Config::default(), None).await;
+    let page = house.get("/").await;
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let tag = page.headers()["etag"].clone();
+    let html = page.text().await.unwrap();
+    for name in html.split('"').filter(|part| part.starts_with("console/")) {
+        assert_eq!(house.get(&format!("/{name}")).await.status(), StatusCode::OK, "{name}");
+    }
+    let again = house.client.get(house.url("/console/console.js")).header("if-none-match", tag);
+    let again = again.send().await.unwrap();
+    assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    assert!(again.text().await.unwrap().is_empty());
+    house.close().await;
+
+    let without = House::open(Config { console: false, ..Config::default() }, None).await;
+    assert_eq!(refusal(without.get("/").await, 404).await.0, "not_found");
+    without.close().await;
 }

@@ -1,6 +1,5 @@
 //! `GET /v1/verdicts`: the latest verdicts, or, as `text/event-stream`, the coming ones.
 
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +11,12 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::{Stream, StreamExt};
-use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::query::{self, invalid, number, word};
 use super::reply::{Refusal, json};
 use super::server::{Shared, route};
-use crate::emit::{Entry, Feed, Filter, Missed};
+use crate::emit::{Entry, Feed, Filter, Missed, Needle};
 use crate::metrics;
 
 /// Verdicts that are shown if the request does not say how many.
@@ -29,7 +28,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// When a reader that found no place in the feed may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// The query: `service`, `agent`, `outcome`, `label`, `tier`, `trace_id`, `limit`, `live`.
+const PARAMETERS: &str = "service, agent, outcome, label, tier, trace_id, since, text, limit and live";
+
+/// What the query asks for; see [`PARAMETERS`].
 #[derive(Debug, Default, PartialEq)]
 struct Wish {
     filter: Filter,
@@ -135,56 +136,29 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 }
 
 fn wish(query: &str) -> Result<Wish, Refusal> {
-    let uri = axum::http::Uri::builder().path_and_query(format!("/?{query}")).build();
-    let parsed =
-        uri.ok().and_then(|uri| axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).ok());
-    let Some(axum::extract::Query(pairs)) = parsed else {
-        return Err(invalid("the query cannot be read".to_owned()));
-    };
     let mut wish = Wish::default();
-    let mut seen = HashSet::new();
-    for (name, value) in pairs {
+    for (name, value) in query::pairs(query)? {
+        let filter = &mut wish.filter;
         match name.as_str() {
-            "service" => wish.filter.service = Some(value),
-            "agent" => wish.filter.agent = Some(value),
-            "outcome" => wish.filter.outcome = Some(word(&name, value, "scored, skipped or failed")?),
-            "label" => wish.filter.label = Some(word(&name, value, "faithful, hallucination or unsure")?),
-            "tier" => wish.filter.tier = Some(word(&name, value, "proceed, regenerate, replan or abstain")?),
-            "trace_id" => {
-                wish.filter.trace_id = Some(word(&name, value, "32 hexadecimal digits, not all zero")?)
-            }
-            "limit" => wish.limit = Some(limit(&value)?),
+            "service" => filter.service = Some(value),
+            "agent" => filter.agent = Some(value),
+            "outcome" => filter.outcome = Some(word(&name, value, "scored, skipped or failed")?),
+            "label" => filter.label = Some(word(&name, value, "faithful, hallucination or unsure")?),
+            "tier" => filter.tier = Some(word(&name, value, "proceed, regenerate, replan or abstain")?),
+            "trace_id" => filter.trace_id = Some(word(&name, value, "32 hexadecimal digits, not all zero")?),
+            "since" => filter.since = Some(query::since(&value)?),
+            "text" => filter.text = Some(needle(&value)?),
+            "limit" => wish.limit = Some(number(&name, &value, 1, MAX_LIMIT)?),
             "live" => wish.live = word(&name, serde_json::from_str::<bool>(&value).ok(), "true or false")?,
-            _ => {
-                return Err(invalid(format!(
-                    "there is no parameter {:?}; there are service, agent, outcome, label, tier, trace_id, limit and live",
-                    name.chars().take(50).collect::<String>()
-                )));
-            }
-        }
-        if !seen.insert(name.clone()) {
-            return Err(invalid(format!("{name} is there twice")));
+            _ => return Err(query::unknown(&name, PARAMETERS)),
         }
     }
     Ok(wish)
 }
 
-fn word<T: DeserializeOwned>(name: &str, value: impl serde::Serialize, wanted: &str) -> Result<T, Refusal> {
-    serde_json::to_value(value)
-        .and_then(serde_json::from_value)
-        .map_err(|_| invalid(format!("{name} must be {wanted}")))
-}
-
-fn limit(value: &str) -> Result<usize, Refusal> {
-    value
-        .parse()
-        .ok()
-        .filter(|limit| (1..=MAX_LIMIT).contains(limit))
-        .ok_or_else(|| invalid(format!("limit must be a number from 1 to {MAX_LIMIT}")))
-}
-
-fn invalid(message: String) -> Refusal {
-    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message)
+fn needle(text: &str) -> Result<Needle, Refusal> {
+    Needle::new(text)
+        .ok_or_else(|| invalid(format!("text must have from 1 to {} characters", Needle::MAX_CHARS)))
 }
 
 #[cfg(test)]
@@ -209,6 +183,8 @@ mod tests {
         assert_eq!(refused("live=yes"), "live must be true or false");
         assert_eq!(refused("tier=replan&tier=proceed"), "tier is there twice");
         assert!(refused("lable=unsure").contains("there are service, agent"));
+        assert!(refused("text=").contains("from 1 to 200 characters"));
+        assert!(refused("since=noon").contains("such as 15m"));
         assert!(refused("trace_id=xyz").contains("32 hexadecimal digits"));
     }
 
