@@ -3,10 +3,11 @@
 //!
 //! The rooms, top floor first; a room imports only from floors below it (held by `tests/floors.rs`):
 //!
-//! - 6 [`cli`]: arguments and exit codes
+//! - 7 [`cli`]: arguments and exit codes
+//! - 6 [`evaluate`]: evaluation for programs that call it, by the name of any backend
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
 //! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`]: sockets, files, models
-//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`metrics`], [`logging`], [`secret`]: pure
+//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`transcript`], [`metrics`], [`logging`], [`secret`]: pure
 //! - 0 [`domain`], [`ticket`], [`error`]: words
 
 #![warn(missing_docs)]
@@ -20,6 +21,7 @@ pub mod decide;
 pub mod domain;
 pub mod emit;
 pub mod error;
+pub mod evaluate;
 pub mod feedback;
 pub mod judge;
 pub mod logging;
@@ -32,3 +34,4 @@ pub mod secret;
 pub mod serve;
 pub mod spool;
 pub mod ticket;
+pub mod transcript;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// Rooms and their floors. A room imports from floors below its own only.
 const ROOMS: &[(&str, u8)] = &[
-    ("main", 7),
-    ("cli", 6),
+    ("main", 8),
+    ("cli", 7),
+    ("evaluate", 6),
     ("pipeline", 5),
     ("config", 4),
     ("serve", 3),
@@ -22,6 +23,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("convert", 1),
     ("ask", 1),
     ("score", 1),
+    ("transcript", 1),
     ("metrics", 1),
     ("logging", 1),
     ("secret", 1),

@@ -57,6 +57,11 @@ const CAUSES: &[&str] = &[
     "indicat",
 ];
 
+/// Whether a word, without its endings, gives a cause or draws a conclusion.
+pub(super) fn gives_cause(key: &str) -> bool {
+    CAUSES.contains(&key)
+}
+
 /// A claim's words: in order, and each once with its weight. Sets of them are bits, by their position in `keys`.
 struct Wanted {
     words: Vec<Word>,
@@ -301,7 +306,7 @@ fn kind(ranked: &Ranked, units: &[usize], sources: &[Source], observed: f64, sig
     let derives =
         !ranked.misses && precise.and(wanted.those(|key| ranked.index.with(key).is_empty())) != Bits::NONE;
     let held = |words: Bits| precise.without(words) == Bits::NONE;
-    let causal = wanted.words.iter().any(|word| CAUSES.contains(&word.key.as_str()));
+    let causal = wanted.words.iter().any(|word| gives_cause(&word.key));
     if wanted.share(best.around) >= NEARLY_ALL && held(best.around) {
         return EvidenceType::ToolMatch;
     }

@@ -5,6 +5,7 @@ mod blocks;
 mod claims;
 mod config;
 mod evidence;
+mod figures;
 mod matching;
 mod questions;
 mod records;
@@ -15,6 +16,7 @@ mod units;
 mod words;
 
 pub use config::Config;
+pub use figures::{Figures, figures};
 pub use questions::{fingerprint, questions};
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use anyhow::{Context, bail};
 use serde_json::json;
 
 use super::Voice;
-use crate::config::{self, Config};
+use crate::config;
 use crate::domain::{Json, Label, Verdict};
-use crate::pipeline::Assayer;
+use crate::evaluate::{self, Backend};
 use crate::serve::CheckRequest;
 
 /// The exit code when there is no answer: neither supported nor unsupported.
@@ -33,9 +33,12 @@ pub struct Args {
     /// The response: text or @FILE; standard input if not given
     #[arg(long, value_name = "TEXT|@FILE")]
     response: Option<String>,
-    /// The decision model; see `assayd config explain decide.model`
+    /// The model: embedded, strands:NAME, systemone:URL, openai:MODEL[@URL], …; without it, as the configuration says
     #[arg(long)]
-    model: Option<String>,
+    model: Option<Backend>,
+    /// The judge for what the model is unsure of: openai:MODEL[@URL], …
+    #[arg(long)]
+    judge: Option<Backend>,
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -43,10 +46,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut config = config::load(args.config.as_deref())?;
-    if let Some(model) = &args.model {
-        config.decide.model = crate::decide::ModelName::parse(model);
-    }
+    let config = config::load(args.config.as_deref())?;
     super::log(&config.log, Voice::Quiet)?;
     let response = match args.response {
         Some(response) => text_or_file(&response)?,
@@ -63,7 +63,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let context = Json::String(text_or_file(&args.context)?);
     let request = CheckRequest { context, query: args.query, response };
-    let verdict = super::runtime()?.block_on(check(config, request))?;
+    let verdict = super::runtime()?.block_on(async {
+        let assayer = evaluate::open(config, args.model.as_ref(), args.judge.as_ref())?;
+        assayer.ready().await?;
+        anyhow::Ok(assayer.check(&request).await)
+    })?;
     let faithful = verdict.label == Some(Label::Faithful);
     let report = json!({
         "faithful": faithful,
@@ -78,12 +82,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(Label::Hallucination | Label::Unsure) => ExitCode::FAILURE,
         None => ExitCode::from(CANNOT_SAY),
     })
-}
-
-async fn check(config: Config, request: CheckRequest) -> anyhow::Result<Verdict> {
-    let assayer = Assayer::start(&config)?;
-    assayer.ready().await?;
-    Ok(assayer.check(&request).await)
 }
 
 /// Why, in a sentence: the judge's words, or the claims that do not stand.

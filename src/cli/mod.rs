@@ -6,6 +6,7 @@ mod check;
 mod config;
 mod convert;
 mod demo;
+mod hook;
 mod model;
 mod replay;
 mod serve;
@@ -37,6 +38,7 @@ enum Command {
     Replay(replay::Args),
     Convert(convert::Args),
     Check(check::Args),
+    Hook(hook::Args),
     Ask(ask::Args),
     Model(model::Args),
     Config(config::Args),
@@ -49,11 +51,17 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // A reader that went away (`assayd --help | head`) is no error of ours.
             let _ = error.print();
-            let is_check = std::env::args().nth(1).is_some_and(|command| command == "check");
-            return match (error.use_stderr(), is_check) {
-                (false, _) => ExitCode::SUCCESS,
-                (true, true) => ExitCode::from(check::CANNOT_SAY),
-                (true, false) => ExitCode::from(BAD_CONFIG),
+            if !error.use_stderr() {
+                return ExitCode::SUCCESS;
+            }
+            return match std::env::args().nth(1).as_deref() {
+                Some("check") => ExitCode::from(check::CANNOT_SAY),
+                // A hook that is written wrongly must not keep an agent from its answer.
+                Some("hook") => {
+                    hook::warn("the hook's command line is wrong");
+                    ExitCode::SUCCESS
+                }
+                _ => ExitCode::from(BAD_CONFIG),
             };
         }
     };
@@ -63,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => (replay::run(args), 1),
         Command::Convert(args) => (convert::run(&args), 1),
         Command::Check(args) => (check::run(args), check::CANNOT_SAY),
+        Command::Hook(args) => (hook::run(args), 1),
         Command::Ask(args) => (ask::run(args), 1),
         Command::Model(args) => (model::run(args), 1),
         Command::Config(args) => (config::run(args), 1),

@@ -52,24 +52,25 @@ fn doubt(claim: &AssayedClaim) -> f64 {
 fn conflict(claim: &AssayedClaim, story: Option<&Story>) -> String {
     let standing = claim.standing.map_or("unanswered", |standing| standing.as_str());
     let mut text = format!("{standing}: \"{}\"", clipped(&claim.text, 64));
-    let evidence = claim.evidence.first();
-    if let Some((step, range)) = evidence.and_then(|e| Some((story?.steps.get(e.step)?, e.range))) {
-        let piece: String = step
-            .text
-            .as_deref()
-            .unwrap_or_default()
-            .chars()
-            .skip(range[0])
-            .take(range[1].saturating_sub(range[0]))
-            .collect();
-        let tool = step.tool.as_deref().unwrap_or("evidence");
-        let _ = write!(text, "  <-  {tool}: \"{}\"", nearest(&piece, &claim.text, 72));
+    if let Some((tool, piece)) = story.and_then(|story| conflicting(claim, story, 72)) {
+        let _ = write!(text, "  <-  {tool}: \"{piece}\"");
     }
     text
 }
 
+/// The tool whose output is nearest to the claim, and what it says there, in at most `width` characters.
+pub fn conflicting(claim: &AssayedClaim, story: &Story, width: usize) -> Option<(String, String)> {
+    let evidence = claim.evidence.first()?;
+    let step = story.steps.get(evidence.step)?;
+    let [from, to] = evidence.range;
+    let text = step.text.as_deref().unwrap_or_default();
+    let piece: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
+    let tool = step.tool.clone().unwrap_or_else(|| "evidence".to_owned());
+    Some((tool, nearest(&piece, &claim.text, width)))
+}
+
 /// At most `width` characters, on one line; what is cut shows as an ellipsis.
-fn clipped(text: &str, width: usize) -> String {
+pub fn clipped(text: &str, width: usize) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if one_line.chars().count() <= width {
         return one_line;

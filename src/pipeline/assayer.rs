@@ -78,9 +78,13 @@ impl Assayer {
 
     /// The verdict on a response and its context, by the same path as a trace's answer.
     pub async fn check(&self, request: &CheckRequest) -> Verdict {
+        self.check_story(&story_of(request)).await
+    }
+
+    /// The verdict on a story that was told otherwise than by a trace.
+    pub async fn check_story(&self, story: &Story) -> Verdict {
         let origin = Origin::default();
-        let story = story_of(request);
-        caught(self.judge_story(&origin, &story)).await.unwrap_or_else(|panic| {
+        caught(self.judge_story(&origin, story)).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "a check panicked; it counts as failed");
             score::failed(&origin, "panic", &self.plan, self.clock.now())
         })

@@ -1,0 +1,242 @@
+//! Whether the figures and names of a claim are in the evidence: what can be said without a model, and the least that a
+//! supported claim must meet. That they are there does not make the claim true; that one is not there makes it doubtful.
+
+use std::collections::HashSet;
+
+use super::matching::gives_cause;
+use super::words::{Class, Word, words};
+
+/// What of a claim the evidence holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Figures and names in the claim.
+    pub said: usize,
+    /// The figures that neither stand in the evidence nor follow from what does, as the claim writes them.
+    pub missing: Vec<String>,
+    /// The names that do not stand in the evidence.
+    pub strangers: Vec<String>,
+    /// Whether the claim gives a cause: figures do not bear one out.
+    pub is_causal: bool,
+}
+
+impl Figures {
+    /// Whether the claim says figures or names, all of them known, and nothing beyond them that needs support of its own.
+    pub fn are_held(&self) -> bool {
+        self.said > 0 && self.missing.is_empty() && self.strangers.is_empty() && !self.is_causal
+    }
+}
+
+/// More figures than this in the evidence are not put together in pairs: some pair would fit by chance.
+const FEW: usize = 64;
+
+/// Units after a figure, and how many of a smaller unit they may stand for.
+const UNITS: &[(&[&str], &[f64])] = &[
+    (&["k", "kb", "kib", "thousand", "km", "kg"], &[1e3, 1024.0]),
+    (&["mb", "mib", "million", "m"], &[1e6, 1_048_576.0, 1e3, 1024.0]),
+    (&["gb", "gib", "billion"], &[1e9, 1_073_741_824.0, 1e3, 1024.0]),
+    (&["s", "sec", "second", "seconds"], &[1e3]),
+    (&["min", "mins", "minute", "minutes"], &[60.0, 6e4]),
+    (&["h", "hour", "hours"], &[60.0, 3600.0, 3.6e6]),
+    (&["day", "days"], &[24.0, 86_400.0]),
+    (&["week", "weeks"], &[7.0]),
+    (&["year", "years"], &[12.0]),
+    (&["%", "percent"], &[0.01]),
+];
+
+/// Names that follow from dates and figures.
+const DERIVED: &[&str] = &[
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "utc",
+    "gmt",
+    "kib",
+    "mib",
+    "gib",
+];
+
+/// Looks for a claim's figures and names in the evidence.
+pub fn figures(claim: &str, evidence: &[&str]) -> Figures {
+    let known = Known::of(evidence);
+    let chars = joined(claim);
+    let said = words(&chars);
+    let numbers: Vec<(usize, &Word)> =
+        said.iter().enumerate().filter(|(_, word)| word.class == Class::Number).collect();
+    let found = |at: usize, word: &Word| known.holds(&word.key, is_of_date(&said, at));
+    let own: Vec<f64> = numbers
+        .iter()
+        .filter(|(at, word)| found(*at, word))
+        .filter_map(|(_, word)| word.key.parse().ok())
+        .collect();
+    let missing = numbers
+        .iter()
+        .filter(|(at, word)| {
+            !found(*at, word) && !known.yields(&word.key, unit_after(&chars, word.range.end).as_deref(), &own)
+        })
+        .map(|(_, word)| chars[word.range.clone()].iter().collect());
+    let mut figures = Figures {
+        missing: distinct(missing),
+        is_causal: said.iter().any(|word| gives_cause(&word.key)),
+        ..Figures::default()
+    };
+    let names = said.iter().filter(|word| word.class == Class::Name);
+    let strange = names.clone().filter(|word| {
+        let lower: String =
+            chars[word.range.clone()].iter().flat_map(|letter| letter.to_lowercase()).collect();
+        !known.words.contains(&word.key) && !DERIVED.contains(&lower.as_str())
+    });
+    figures.strangers = distinct(strange.map(|word| chars[word.range.clone()].iter().collect()));
+    figures.said = numbers.len() + names.count();
+    figures
+}
+
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    texts.filter(|text| seen.insert(text.clone())).collect()
+}
+
+/// `1_048_576` is one figure.
+fn joined(text: &str) -> Vec<char> {
+    let chars: Vec<char> = text.chars().collect();
+    let is_digit = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
+    let is_joint = |at: usize| chars[at] == '_' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    (0..chars.len()).filter(|at| !is_joint(*at)).map(|at| chars[at]).collect()
+}
+
+/// Whether a figure is a part of a date: `2026-11-06`, "6 November 2026".
+fn is_of_date(said: &[Word], at: usize) -> bool {
+    let near = &said[at.saturating_sub(2)..(at + 3).min(said.len())];
+    let is_month = |word: &Word| word.key.starts_with("month ");
+    near.iter().any(is_month) || (said[at].key.len() == 4 && said[at].range.len() == 10)
+}
+
+/// The unit that follows a figure.
+fn unit_after(chars: &[char], end: usize) -> Option<String> {
+    let rest = chars.get(end..)?;
+    let skipped = rest.iter().take_while(|letter| matches!(letter, ' ' | '-' | '\u{a0}')).count();
+    let rest = &rest[skipped..];
+    if rest.first() == Some(&'%') {
+        return Some("%".to_owned());
+    }
+    let unit: String = rest
+        .iter()
+        .take_while(|letter| letter.is_alphabetic())
+        .flat_map(|letter| letter.to_lowercase())
+        .collect();
+    (!unit.is_empty()).then_some(unit)
+}
+
+/// What the evidence says.
+struct Known {
+    words: HashSet<String>,
+    /// Figures outside of dates.
+    plain: HashSet<String>,
+    values: Vec<f64>,
+}
+
+impl Known {
+    fn of(evidence: &[&str]) -> Self {
+        let mut known = Self { words: HashSet::new(), plain: HashSet::new(), values: Vec::new() };
+        for text in evidence {
+            let said = words(&joined(text));
+            for (at, word) in said.iter().enumerate() {
+                if word.class == Class::Number
+                    && !is_of_date(&said, at)
+                    && known.plain.insert(word.key.clone())
+                {
+                    known.values.extend(word.key.parse::<f64>().ok());
+                }
+                known.words.insert(word.key.clone());
+            }
+        }
+        known
+    }
+
+    /// The day of a date is no number of days: what is no part of a date must stand outside of one.
+    fn holds(&self, key: &str, of_date: bool) -> bool {
+        if of_date { self.words.contains(key) } else { self.plain.contains(key) }
+    }
+
+    /// Whether a figure follows: in another unit, from two others of the claim, or, if it has decimals, from two of the evidence.
+    fn yields(&self, key: &str, unit: Option<&str>, own: &[f64]) -> bool {
+        let Ok(value) = key.parse::<f64>() else { return false };
+        let close = |other: f64| (other - value).abs() <= 1e-6 * value.abs().max(1.0);
+        let factors = UNITS.iter().filter(|(names, _)| unit.is_some_and(|unit| names.contains(&unit)));
+        let converted = factors.flat_map(|(_, factors)| *factors).any(|factor| {
+            self.values
+                .iter()
+                .any(|known| (value * factor - known).abs() <= 1e-3 * known.abs().max(f64::MIN_POSITIVE))
+        });
+        let pairs = |from: &[f64], by: &dyn Fn(f64, f64) -> bool| {
+            from.iter().enumerate().any(|(at, one)| from[at + 1..].iter().any(|other| by(*one, *other)))
+        };
+        let adds = |one: f64, other: f64| close(one + other) || close((one - other).abs());
+        converted
+            || pairs(own, &|one, other| adds(one, other) || close(one * other))
+            || (value.fract() != 0.0 && self.values.len() <= FEW && pairs(&self.values, &adds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDER: &str =
+        r#"{"order_id": "NW-48213", "delivered_on": "2026-11-06", "price": 129.9, "currency": "EUR"}"#;
+    const POLICY: &str = "Footwear may be returned within 30 days. Section 2.4: shipping costs EUR 4.95.";
+    const LIMITS: &str = "[upload]\nmax_bytes = 1_048_576\ntimeout_ms = 30000\nretries = 2";
+
+    fn missing(claim: &str, evidence: &[&str]) -> Vec<String> {
+        figures(claim, evidence).missing
+    }
+
+    #[test]
+    fn figures_that_stand_in_the_evidence_or_follow_from_it_are_known() {
+        for claim in [
+            "Order NW-48213 was delivered on 6 November 2026.",
+            "You have until 6 December 2026, within 30 days.",
+            "You paid EUR 129.90 less EUR 4.95, so you get EUR 124.95.",
+            "You get EUR 124.95 back.",
+        ] {
+            assert!(
+                figures(claim, &[ORDER, POLICY]).are_held(),
+                "{claim}: {:?}",
+                figures(claim, &[ORDER, POLICY])
+            );
+        }
+        assert!(
+            figures("Uploads are limited to 1048576 bytes (1 MiB) and end after 30 seconds.", &[LIMITS])
+                .are_held()
+        );
+    }
+
+    #[test]
+    fn figures_that_do_not_are_named_as_they_stand() {
+        assert_eq!(missing("within 90 days, until 4 February 2027", &[ORDER, POLICY]), ["90", "4", "2027"]);
+        assert_eq!(missing("It ends after 60 seconds with 2 retries.", &[LIMITS]), ["60"]);
+        assert_eq!(missing("It costs 5.95.", &[POLICY]), ["5.95"]);
+        assert_eq!(missing("Penguins swim.", &[POLICY]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_day_of_a_date_is_no_number_of_days() {
+        assert_eq!(missing("You can cancel within 14 days.", &[r#"{"starts": "2026-12-14"}"#]), ["14"]);
+        assert_eq!(
+            missing("It starts on 14 December.", &[r#"{"starts": "2026-12-14"}"#]),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn names_and_causes_need_support_of_their_own() {
+        let found = figures("The parcel is with DHL in Oslo.", &["Your parcel is in Oslo."]);
+        assert_eq!(found.strangers, ["DHL"]);
+        assert!(!found.are_held());
+        assert!(!figures("It failed at 13:58 because of 2 leaks.", &["13:58 2 leaks"]).are_held());
+        assert!(!figures("It works.", &["It works."]).are_held(), "nothing to hold it by");
+    }
+}

@@ -1,0 +1,137 @@
+//! What the agent is told when its answer comes back: the claims, and the evidence against them.
+
+use super::super::table::{clipped, conflicting};
+use crate::ask::{Figures, figures};
+use crate::domain::{AssayedClaim, Outcome, Standing, StepKind, Verdict};
+use crate::transcript::Told;
+
+/// Claims that are named; of more, only the number is said.
+const MOST: usize = 5;
+
+/// The reason to send the answer back; none if it stands, or if too little is known.
+pub fn why(verdict: &Verdict, told: &Told, min_probability: f64) -> Option<String> {
+    if verdict.outcome != Outcome::Scored {
+        return None;
+    }
+    let claims = &verdict.grounding.as_ref()?.claims;
+    let known =
+        told.story.steps.iter().filter(|step| matches!(step.kind, StepKind::Observation | StepKind::Request));
+    let evidence: Vec<&str> = known.filter_map(|step| step.text.as_deref()).collect();
+    let bad: Vec<(&AssayedClaim, Figures)> = claims
+        .iter()
+        .map(|claim| (claim, figures(&claim.text, &evidence)))
+        .filter(|(claim, figures)| is_bad(claim, figures, told.is_partial, min_probability))
+        .collect();
+    if bad.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "{} of {} claims in your answer {} not supported by the tool output of this session. Correct the answer, or look \
+         it up again; say plainly what you could not verify.",
+        bad.len(),
+        claims.len(),
+        if bad.len() == 1 { "is" } else { "are" }
+    );
+    for (claim, figures) in bad.iter().take(MOST) {
+        text.push_str("\n- ");
+        text.push_str(&line(claim, figures, told));
+    }
+    if bad.len() > MOST {
+        text.push_str(&format!("\n- and {} more", bad.len() - MOST));
+    }
+    Some(text)
+}
+
+/// Whether a claim speaks against the answer. Where a part of what the agent saw is not known here, that a claim is not found
+/// says nothing; only a contradiction counts. How sure the model must be depends on the figures: one that the evidence does
+/// not hold speaks against a claim already; where all are there, and nothing else is claimed, the model is alone.
+fn is_bad(claim: &AssayedClaim, figures: &Figures, is_partial: bool, min_probability: f64) -> bool {
+    let stands_against = match claim.standing {
+        Some(Standing::Contradicted) => true,
+        Some(Standing::Ungrounded) => !is_partial,
+        Some(Standing::Grounded | Standing::Complementary) | None => false,
+    };
+    let p = |standing: Standing| claim.probabilities.get(standing.as_str()).copied().unwrap_or_default();
+    let doubt = 1.0 - p(Standing::Grounded) - p(Standing::Complementary);
+    let wanted = if !figures.missing.is_empty() {
+        min_probability
+    } else if figures.are_held() {
+        min_probability + 0.9 * (1.0 - min_probability)
+    } else {
+        min_probability + 0.4 * (1.0 - min_probability)
+    };
+    stands_against && (claim.by == "judge" || doubt >= wanted)
+}
+
+fn line(claim: &AssayedClaim, figures: &Figures, told: &Told) -> String {
+    let said = clipped(&clean(&claim.text), 200);
+    let mut line = match claim.standing {
+        Some(Standing::Contradicted) => format!("contradicted: \"{said}\""),
+        _ => format!("not found: \"{said}\""),
+    };
+    if !figures.missing.is_empty() {
+        line.push_str(&format!(" - no {} in the tool output", clean(&figures.missing.join(", "))));
+    }
+    if let Some((tool, piece)) = conflicting(claim, &told.story, 160) {
+        line.push_str(&format!(" - {} says: \"{}\"", clean(&tool), clean(&piece)));
+    }
+    if let Some(why) = claim.reasoning.as_deref().filter(|_| claim.by == "judge") {
+        line.push_str(&format!(" ({})", clipped(&clean(why), 200)));
+    }
+    line
+}
+
+/// Text of a transcript is untrusted: it must not steer a terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::EvidenceType;
+
+    fn claim(standing: Standing, grounded: f64, by: &str) -> AssayedClaim {
+        AssayedClaim {
+            text: "x".to_owned(),
+            range: [0, 1],
+            standing: Some(standing),
+            evidence_type: EvidenceType::Unknown,
+            weight: 1.0,
+            probabilities: [("grounded".to_owned(), grounded)].into(),
+            confidence: None,
+            by: by.to_owned(),
+            evidence: vec![],
+            reasoning: None,
+        }
+    }
+
+    fn missing() -> Figures {
+        Figures { said: 1, missing: vec!["90".to_owned()], ..Figures::default() }
+    }
+
+    #[test]
+    fn a_claim_counts_if_it_is_improbable_or_the_judge_said_so() {
+        assert!(is_bad(&claim(Standing::Contradicted, 0.2, "local"), &missing(), false, 0.6));
+        assert!(!is_bad(&claim(Standing::Contradicted, 0.5, "local"), &missing(), false, 0.6));
+        assert!(is_bad(&claim(Standing::Ungrounded, 0.5, "judge"), &missing(), false, 0.6));
+        assert!(!is_bad(&claim(Standing::Grounded, 0.1, "judge"), &missing(), false, 0.6));
+    }
+
+    #[test]
+    fn the_model_must_be_surer_where_the_figures_are_there() {
+        let held = Figures { said: 1, ..Figures::default() };
+        let doubted = claim(Standing::Contradicted, 0.2, "local");
+        assert!(is_bad(&doubted, &Figures::default(), false, 0.6), "nothing to hold it by");
+        assert!(!is_bad(&doubted, &held, false, 0.6));
+        assert!(is_bad(&claim(Standing::Contradicted, 0.01, "local"), &held, false, 0.6));
+        assert!(!is_bad(&claim(Standing::Contradicted, 0.3, "local"), &Figures::default(), false, 0.6));
+    }
+
+    #[test]
+    fn what_is_not_found_says_nothing_where_not_all_was_read() {
+        assert!(is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), false, 0.6));
+        assert!(!is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), true, 0.6));
+        assert!(is_bad(&claim(Standing::Contradicted, 0.1, "local"), &missing(), true, 0.6));
+    }
+}

@@ -1,0 +1,283 @@
+//! Which model answers, in one word: the names that every `--model` and `--judge` takes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::config::Config;
+use crate::decide::ModelName;
+use crate::judge::OpenAiConfig;
+use crate::secret::Secret;
+
+/// Where `openai:` goes unless told otherwise.
+const OPENAI: &str = "https://api.openai.com/v1";
+
+/// Where its key is, if it is there.
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
+
+/// What answers questions.
+///
+/// ```
+/// use assayd::evaluate::Backend;
+///
+/// let judge: Backend = "openai:judge-large@https://judge.internal/v1".parse()?;
+/// assert!(judge.is_judge());
+/// assert_eq!("embedded".parse(), Ok(Backend::Embedded));
+/// # Ok::<(), assayd::evaluate::BackendError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// `embedded`: the starter model in the binary.
+    Embedded,
+    /// `strands:NAME`, or the bare name: a checkpoint's folder or Hub id.
+    Strands(String),
+    /// `systemone:URL`: a server that speaks `/v1/systemone`.
+    Systemone(String),
+    /// `decisions:URL`: a server that speaks `/v1/decisions`.
+    Decisions(String),
+    /// `openai:MODEL`, `openai:MODEL@URL`: any endpoint that speaks `chat/completions`.
+    OpenAi(Endpoint),
+    /// `anthropic:MODEL`, `anthropic:MODEL@URL`.
+    Anthropic(Endpoint),
+    /// `bedrock:MODEL`, `bedrock:MODEL@REGION`.
+    Bedrock(Endpoint),
+}
+
+/// An LLM and where it is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// The model's name.
+    pub model: String,
+    /// Its address or region; the provider's own if not given.
+    pub at: Option<String>,
+}
+
+/// Why a text names no backend, or one that cannot be used so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// Nothing is named.
+    #[error("the model's name is empty; write {WANTED}")]
+    Empty,
+    /// The kind needs a name after its colon.
+    #[error("{text:?} names no {what}; write {WANTED}")]
+    Nameless {
+        /// As given.
+        text: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The address is none.
+    #[error("{address:?} is no http or https address")]
+    Address {
+        /// As given.
+        address: String,
+    },
+    /// A kind that this build does not have.
+    #[error("{backend} cannot be used here: {why}")]
+    NotBuilt {
+        /// Which.
+        backend: String,
+        /// What is missing.
+        why: &'static str,
+    },
+    /// A decision model where a judge is wanted.
+    #[error(
+        "{backend} is a decision model and no judge; a judge is openai:MODEL, anthropic:MODEL or bedrock:MODEL"
+    )]
+    NoJudge {
+        /// Which.
+        backend: String,
+    },
+    /// Two LLMs, one after the other.
+    #[error("{backend} is an LLM already and answers all questions: leave out the judge")]
+    JudgeTwice {
+        /// Which.
+        backend: String,
+    },
+}
+
+/// What can be written.
+const WANTED: &str = "embedded, strands:NAME (or a checkpoint's folder or Hub id), systemone:URL, decisions:URL, \
+                      openai:MODEL[@URL], anthropic:MODEL[@URL] or bedrock:MODEL[@REGION]";
+
+impl FromStr for Backend {
+    type Err = BackendError;
+
+    fn from_str(text: &str) -> Result<Self, BackendError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(BackendError::Empty);
+        }
+        let Some((kind, rest)) = text.split_once(':') else {
+            return Ok(if text == "embedded" { Self::Embedded } else { Self::Strands(text.to_owned()) });
+        };
+        let named = |what| {
+            let rest = rest.trim();
+            let missing = BackendError::Nameless { text: text.to_owned(), what };
+            if rest.is_empty() { Err(missing) } else { Ok(rest.to_owned()) }
+        };
+        match kind {
+            "strands" => named("checkpoint").map(Self::Strands),
+            "systemone" => Ok(Self::Systemone(address(named("address")?)?)),
+            "decisions" => Ok(Self::Decisions(address(named("address")?)?)),
+            "openai" => Ok(Self::OpenAi(endpoint(named("model")?, true)?)),
+            "anthropic" => Ok(Self::Anthropic(endpoint(named("model")?, true)?)),
+            "bedrock" => Ok(Self::Bedrock(endpoint(named("model")?, false)?)),
+            // A folder's name may hold a colon.
+            _ => Ok(Self::Strands(text.to_owned())),
+        }
+    }
+}
+
+fn address(text: String) -> Result<String, BackendError> {
+    let is_web = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match is_web {
+        Some(host) if !host.is_empty() => Ok(text),
+        _ => Err(BackendError::Address { address: text }),
+    }
+}
+
+fn endpoint(text: String, by_address: bool) -> Result<Endpoint, BackendError> {
+    let Some((model, at)) = text.split_once('@').filter(|(model, at)| !model.is_empty() && !at.is_empty())
+    else {
+        return Ok(Endpoint { model: text, at: None });
+    };
+    let at = if by_address { address(at.to_owned())? } else { at.to_owned() };
+    Ok(Endpoint { model: model.to_owned(), at: Some(at) })
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = match self {
+            Self::Embedded => return f.write_str("embedded"),
+            Self::Strands(name) => ("strands", name),
+            Self::Systemone(url) => ("systemone", url),
+            Self::Decisions(url) => ("decisions", url),
+            Self::OpenAi(endpoint) => ("openai", &endpoint.model),
+            Self::Anthropic(endpoint) => ("anthropic", &endpoint.model),
+            Self::Bedrock(endpoint) => ("bedrock", &endpoint.model),
+        };
+        write!(f, "{kind}:{name}")?;
+        match self {
+            Self::OpenAi(Endpoint { at: Some(at), .. })
+            | Self::Anthropic(Endpoint { at: Some(at), .. })
+            | Self::Bedrock(Endpoint { at: Some(at), .. }) => write!(f, "@{at}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Backend {
+    /// Whether it is an LLM, which picks and gives no probabilities, rather than a decision model.
+    pub fn is_judge(&self) -> bool {
+        matches!(self, Self::OpenAi(_) | Self::Anthropic(_) | Self::Bedrock(_))
+    }
+
+    /// Puts a decision model into `config`.
+    pub(super) fn decide(&self, config: &mut Config) -> Result<(), BackendError> {
+        match self {
+            Self::Embedded => config.decide.model = ModelName::Embedded,
+            Self::Strands(name) => config.decide.model = ModelName::parse(name),
+            Self::Systemone(_) | Self::Decisions(_) => {
+                return Err(self.not_built("this version has no client for remote decision models"));
+            }
+            Self::OpenAi(_) | Self::Anthropic(_) | Self::Bedrock(_) => {
+                return Err(self.not_built("an LLM is no decision model"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a judge into `config`. What the configuration says of an endpoint stays, unless this names another one.
+    pub(super) fn judge(&self, config: &mut Config) -> Result<(), BackendError> {
+        match self {
+            Self::OpenAi(endpoint) => {
+                let known = config.judge.openai.take();
+                config.judge.openai = Some(openai(endpoint, known));
+                Ok(())
+            }
+            Self::Anthropic(_) | Self::Bedrock(_) => Err(self.not_built(
+                "this version has no client for this provider; openai:MODEL@URL reaches any \
+                                    endpoint that speaks chat/completions, such as a LiteLLM proxy",
+            )),
+            other => Err(BackendError::NoJudge { backend: other.to_string() }),
+        }
+    }
+
+    fn not_built(&self, why: &'static str) -> BackendError {
+        BackendError::NotBuilt { backend: self.to_string(), why }
+    }
+}
+
+fn openai(endpoint: &Endpoint, known: Option<OpenAiConfig>) -> OpenAiConfig {
+    let elsewhere = |known: &OpenAiConfig| endpoint.at.as_ref().is_some_and(|at| *at != known.url);
+    if let Some(known) = known.filter(|known| !elsewhere(known)) {
+        return OpenAiConfig { model: endpoint.model.clone(), ..known };
+    }
+    let has_key = std::env::var_os(OPENAI_KEY).is_some();
+    OpenAiConfig {
+        url: endpoint.at.clone().unwrap_or_else(|| OPENAI.to_owned()),
+        model: endpoint.model.clone(),
+        // A key goes to its own provider, or where the person at the keyboard sends it.
+        key: has_key.then(|| Secret::Env(OPENAI_KEY.to_owned())),
+        key_header: None,
+        temperature: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_read_and_written_back() {
+        for text in [
+            "embedded",
+            "strands:./models/mine",
+            "strands:owner/name@main",
+            "systemone:http://127.0.0.1:8080",
+            "decisions:https://api.openai.com/v1",
+            "openai:gpt-large",
+            "openai:large@https://judge.internal/v1",
+            "anthropic:claude",
+            "bedrock:anthropic.claude-v1:0",
+            "bedrock:anthropic.claude-v1:0@eu-west-1",
+        ] {
+            assert_eq!(text.parse::<Backend>().unwrap().to_string(), text);
+        }
+        assert_eq!("owner/name".parse(), Ok(Backend::Strands("owner/name".to_owned())));
+        assert_eq!(" embedded ".parse(), Ok(Backend::Embedded));
+    }
+
+    #[test]
+    fn mistakes_say_what_can_be_written() {
+        for text in ["", "openai:", "strands: ", "systemone:localhost", "openai:m@judge", "decisions:http://"]
+        {
+            let message = text.parse::<Backend>().unwrap_err().to_string();
+            assert!(message.contains("openai:MODEL") || message.contains("http"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_judge_keeps_what_the_configuration_says_of_its_endpoint() {
+        let mut config = Config::default();
+        let known = OpenAiConfig {
+            url: "https://judge/v1".to_owned(),
+            model: "small".to_owned(),
+            key: Some(Secret::Env("JUDGE_KEY".to_owned())),
+            key_header: None,
+            temperature: None,
+        };
+        config.judge.openai = Some(known.clone());
+        "openai:large".parse::<Backend>().unwrap().judge(&mut config).unwrap();
+        assert_eq!(config.judge.openai, Some(OpenAiConfig { model: "large".to_owned(), ..known }));
+        "openai:large@http://other/v1".parse::<Backend>().unwrap().judge(&mut config).unwrap();
+        let other = config.judge.openai.clone().unwrap();
+        assert_eq!(other.url, "http://other/v1");
+        assert_ne!(
+            other.key,
+            Some(Secret::Env("JUDGE_KEY".to_owned())),
+            "a key does not go to another endpoint"
+        );
+        assert!(Backend::Embedded.judge(&mut config).is_err());
+    }
+}
