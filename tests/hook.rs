@@ -150,7 +150,7 @@ fn what_goes_wrong_lets_the_answer_out_with_a_warning() {
     }
     let good = case("claude-wrong-number").to_string();
     for arguments in [
-        ["--model", "anthropic:x@http://127.0.0.1:9"],
+        ["--judge", "embedded"],
         ["--model", "/no/such/model"],
         ["--config", "/no/such/file"],
         ["--timeout", "0s"],

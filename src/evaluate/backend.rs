@@ -5,14 +5,11 @@ use std::str::FromStr;
 
 use crate::config::Config;
 use crate::decide::ModelName;
-use crate::judge::OpenAiConfig;
+use crate::judge::{AnthropicConfig, BedrockConfig, OpenAiConfig};
 use crate::secret::Secret;
 
 /// Where `openai:` goes unless told otherwise.
 const OPENAI: &str = "https://api.openai.com/v1";
-
-/// Where its key is, if it is there.
-const OPENAI_KEY: &str = "OPENAI_API_KEY";
 
 /// What answers questions.
 ///
@@ -78,6 +75,12 @@ pub enum BackendError {
         backend: String,
         /// What is missing.
         why: &'static str,
+    },
+    /// AWS is asked in a region.
+    #[error("bedrock:{model} has no region: write bedrock:{model}@REGION, or set AWS_REGION")]
+    NoRegion {
+        /// The model.
+        model: String,
     },
     /// A decision model where a judge is wanted.
     #[error(
@@ -187,20 +190,17 @@ impl Backend {
         Ok(())
     }
 
-    /// Puts a judge into `config`. What the configuration says of an endpoint stays, unless this names another one.
+    /// Puts a judge into `config`, alone. What the configuration says of its provider stays, unless this names another address.
     pub(super) fn judge(&self, config: &mut Config) -> Result<(), BackendError> {
+        let judge = &mut config.judge;
+        let known = (judge.openai.take(), judge.anthropic.take(), judge.bedrock.take());
         match self {
-            Self::OpenAi(endpoint) => {
-                let known = config.judge.openai.take();
-                config.judge.openai = Some(openai(endpoint, known));
-                Ok(())
-            }
-            Self::Anthropic(_) | Self::Bedrock(_) => Err(self.not_built(
-                "this version has no client for this provider; openai:MODEL@URL reaches any \
-                                    endpoint that speaks chat/completions, such as a LiteLLM proxy",
-            )),
-            other => Err(BackendError::NoJudge { backend: other.to_string() }),
+            Self::OpenAi(endpoint) => judge.openai = Some(openai(endpoint, known.0)),
+            Self::Anthropic(endpoint) => judge.anthropic = Some(anthropic(endpoint, known.1)),
+            Self::Bedrock(endpoint) => judge.bedrock = Some(bedrock(endpoint, known.2)?),
+            other => return Err(BackendError::NoJudge { backend: other.to_string() }),
         }
+        Ok(())
     }
 
     fn not_built(&self, why: &'static str) -> BackendError {
@@ -208,20 +208,45 @@ impl Backend {
     }
 }
 
+/// A provider's key, from the variable that its own tools read. It goes to the provider, or where the person at the keyboard
+/// sends it.
+fn key(variable: &str) -> Option<Secret> {
+    std::env::var_os(variable).is_some().then(|| Secret::Env(variable.to_owned()))
+}
+
+/// Whether what is known of a provider holds for this endpoint too.
+fn is_there(endpoint: &Endpoint, known: &str) -> bool {
+    endpoint.at.as_ref().is_none_or(|at| at == known)
+}
+
 fn openai(endpoint: &Endpoint, known: Option<OpenAiConfig>) -> OpenAiConfig {
-    let elsewhere = |known: &OpenAiConfig| endpoint.at.as_ref().is_some_and(|at| *at != known.url);
-    if let Some(known) = known.filter(|known| !elsewhere(known)) {
-        return OpenAiConfig { model: endpoint.model.clone(), ..known };
+    let model = endpoint.model.clone();
+    if let Some(known) = known.filter(|known| is_there(endpoint, &known.url)) {
+        return OpenAiConfig { model, ..known };
     }
-    let has_key = std::env::var_os(OPENAI_KEY).is_some();
-    OpenAiConfig {
-        url: endpoint.at.clone().unwrap_or_else(|| OPENAI.to_owned()),
-        model: endpoint.model.clone(),
-        // A key goes to its own provider, or where the person at the keyboard sends it.
-        key: has_key.then(|| Secret::Env(OPENAI_KEY.to_owned())),
-        key_header: None,
-        temperature: None,
+    let url = endpoint.at.clone().unwrap_or_else(|| OPENAI.to_owned());
+    OpenAiConfig { url, model, key: key("OPENAI_API_KEY"), ..OpenAiConfig::default() }
+}
+
+fn anthropic(endpoint: &Endpoint, known: Option<AnthropicConfig>) -> AnthropicConfig {
+    let model = endpoint.model.clone();
+    if let Some(known) = known.filter(|known| is_there(endpoint, &known.url)) {
+        return AnthropicConfig { model, ..known };
     }
+    let usual = AnthropicConfig::default();
+    let url = endpoint.at.clone().unwrap_or(usual.url);
+    AnthropicConfig { url, model, key: key("ANTHROPIC_API_KEY"), ..AnthropicConfig::default() }
+}
+
+fn bedrock(endpoint: &Endpoint, known: Option<BedrockConfig>) -> Result<BedrockConfig, BackendError> {
+    let model = endpoint.model.clone();
+    if let Some(known) = known.filter(|known| is_there(endpoint, &known.region)) {
+        return Ok(BedrockConfig { model, ..known });
+    }
+    let from_env = || ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| std::env::var(name).ok());
+    let region = endpoint.at.clone().or_else(from_env).filter(|region| !region.is_empty());
+    let region = region.ok_or_else(|| BackendError::NoRegion { model: model.clone() })?;
+    Ok(BedrockConfig { region, model, key: key("AWS_BEARER_TOKEN_BEDROCK"), ..BedrockConfig::default() })
 }
 
 #[cfg(test)]
@@ -264,8 +289,7 @@ mod tests {
             url: "https://judge/v1".to_owned(),
             model: "small".to_owned(),
             key: Some(Secret::Env("JUDGE_KEY".to_owned())),
-            key_header: None,
-            temperature: None,
+            ..OpenAiConfig::default()
         };
         config.judge.openai = Some(known.clone());
         "openai:large".parse::<Backend>().unwrap().judge(&mut config).unwrap();
@@ -279,5 +303,10 @@ mod tests {
             "a key does not go to another endpoint"
         );
         assert!(Backend::Embedded.judge(&mut config).is_err());
+        "anthropic:claude".parse::<Backend>().unwrap().judge(&mut config).unwrap();
+        "bedrock:nova@eu-west-1".parse::<Backend>().unwrap().judge(&mut config).unwrap();
+        let mut problems = Vec::new();
+        config.judge.check(&mut problems);
+        assert_eq!((config.judge.model(), problems), (Some("nova"), vec![]), "there is one judge");
     }
 }

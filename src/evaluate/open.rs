@@ -94,7 +94,7 @@ mod tests {
     async fn a_desk_where_nobody_sits_is_ready_and_leaves_all_to_the_judge() {
         let desk = nobody();
         assert!(desk.ready().await);
-        let reply = desk.ask(Inquiry { state: Arc::new("x".into()), questions: vec![] }).await.unwrap();
+        let reply = desk.ask(Inquiry::new(Arc::new("x".into()), vec![])).await.unwrap();
         assert!(reply.decisions.is_empty());
     }
 

@@ -47,7 +47,8 @@ pub fn why(verdict: &Verdict, told: &Told, min_probability: f64) -> Option<Strin
 /// not hold speaks against a claim already; where all are there, and nothing else is claimed, the model is alone.
 fn is_bad(claim: &AssayedClaim, figures: &Figures, is_partial: bool, min_probability: f64) -> bool {
     let stands_against = match claim.standing {
-        Some(Standing::Contradicted) => true,
+        // What contradicts it must be among what was read.
+        Some(Standing::Contradicted) => !is_partial || !claim.evidence.is_empty(),
         Some(Standing::Ungrounded) => !is_partial,
         Some(Standing::Grounded | Standing::Complementary) | None => false,
     };
@@ -89,7 +90,7 @@ fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::EvidenceType;
+    use crate::domain::{EvidenceRef, EvidenceType};
 
     fn claim(standing: Standing, grounded: f64, by: &str) -> AssayedClaim {
         AssayedClaim {
@@ -101,7 +102,7 @@ mod tests {
             probabilities: [("grounded".to_owned(), grounded)].into(),
             confidence: None,
             by: by.to_owned(),
-            evidence: vec![],
+            evidence: vec![EvidenceRef { step: 0, span_id: None, range: [0, 1] }],
             reasoning: None,
         }
     }
@@ -133,5 +134,7 @@ mod tests {
         assert!(is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), false, 0.6));
         assert!(!is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), true, 0.6));
         assert!(is_bad(&claim(Standing::Contradicted, 0.1, "local"), &missing(), true, 0.6));
+        let nowhere = AssayedClaim { evidence: vec![], ..claim(Standing::Contradicted, 0.1, "local") };
+        assert!(!is_bad(&nowhere, &missing(), true, 0.6));
     }
 }
