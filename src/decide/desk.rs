@@ -18,6 +18,8 @@ use crate::domain::Inquiry;
 pub enum Health {
     /// Loaded, not yet warm.
     Starting,
+    /// A remote model that was not reached yet; it is tried again and again.
+    Unreachable,
     /// It answers.
     Ready,
     /// Its last forward pass failed; it is probed until it works again.
@@ -98,7 +100,17 @@ impl Desk {
         *self.health.borrow()
     }
 
-    /// Waits until the model is warm; false if it failed or stopped instead.
+    /// Waits until the model answers, also while a remote one cannot be reached; false if it failed or stopped instead.
+    pub async fn reached(&self) -> bool {
+        let mut health = self.health.clone();
+        let waits = |health: &Health| matches!(health, Health::Starting | Health::Unreachable);
+        match health.wait_for(|health| !waits(health)).await {
+            Ok(health) => *health == Health::Ready,
+            Err(_) => false,
+        }
+    }
+
+    /// Waits until the model is warm; false if it failed, stopped or could not be reached instead.
     pub async fn ready(&self) -> bool {
         let mut health = self.health.clone();
         match health.wait_for(|health| *health != Health::Starting).await {

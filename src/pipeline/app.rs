@@ -33,6 +33,7 @@ pub struct App {
     sinks: Arc<Sinks>,
     recent: Recent,
     feedback: Feedback,
+    access: serve::Access,
     give_up: CancellationToken,
     metrics: metrics::Handle,
 }
@@ -74,6 +75,7 @@ impl App {
         let admin = listen_blocking("serve", config.serve.listen)?;
         let recent = Recent::new(&remembered(&config));
         let feedback = Feedback::open(&config.data_dir.join("feedback"), &config.feedback)?;
+        let access = serve::Access::open(&config.serve)?;
         let stored = match config.receive.acknowledge {
             Acknowledge::Stored => Some(stored::open(&config.data_dir, &config.spool).await?),
             Acknowledge::Admitted => None,
@@ -98,6 +100,7 @@ impl App {
             admin,
             recent,
             feedback,
+            access,
             give_up,
         })
     }
@@ -128,6 +131,8 @@ impl App {
             checker: Some(admin::checker(&self.assayer, concurrency)),
             tracer: Some(assembly.tracer()),
             feedback: Some(self.feedback),
+            desk: Some(self.assayer.desk().clone()),
+            access: self.access,
         };
         let admin = Admin::start(self.admin, &self.config.serve, state)?;
         let listeners = Listeners { grpc: self.grpc, http: self.http };
@@ -136,7 +141,7 @@ impl App {
         let mut assembly = tokio::spawn(assembly.run());
 
         let work = async {
-            self.assayer.ready().await?;
+            self.assayer.reached().await?;
             ready_in.send_replace(serve::Readiness::Ready);
             metrics::process_ready(true);
             tracing::info!(model = self.assayer.desk().info().name, "ready");
@@ -183,7 +188,7 @@ impl Addresses {
         if let Some(http) = self.http {
             tracing::info!(%http, "OTLP over HTTP: /v1/traces, /v1/logs");
         }
-        tracing::info!(admin = %self.admin, "metrics, probes, checks, verdicts");
+        tracing::info!(admin = %self.admin, "metrics, probes, checks, verdicts, /v1/systemone");
     }
 }
 

@@ -43,6 +43,15 @@ impl Assayer {
         }
     }
 
+    /// The same, but goes on waiting while a remote decision model cannot be reached: a daemon is then not ready, and not gone.
+    pub async fn reached(&self) -> Result<(), StartError> {
+        if self.desk().reached().await {
+            Ok(())
+        } else {
+            Err(StartError::Model { model: self.plan.decider.clone() })
+        }
+    }
+
     /// An assayer before a model that is loaded already.
     pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Self {
         let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());

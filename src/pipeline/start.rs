@@ -43,6 +43,9 @@ pub enum StartError {
     /// What people said before cannot be read.
     #[error(transparent)]
     Feedback(#[from] FeedbackError),
+    /// A token of the admin listener cannot be read.
+    #[error("serve.tokens: {0}")]
+    Access(#[from] crate::secret::SecretError),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
+use crate::secret::Secret;
 
-/// The HTTP listener for probes, metrics, verdicts and checks. It has no login: keep it on an address that only its users reach.
+/// The HTTP listener for probes, metrics, verdicts, checks and the decision model. Without `tokens` it has no login: keep it
+/// then on an address that only its users reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -25,6 +27,17 @@ pub struct Config {
     pub max_feed_readers: NonZeroUsize,
     /// The page at `/` that shows verdicts, their stories and evidence. `false` also means that no stories are held in memory.
     pub console: bool,
+    /// Most requests to `/v1/systemone` that are answered at a time, always fewer than `max_connections`; further ones get 429
+    /// with `Retry-After`.
+    pub max_decisions: NonZeroUsize,
+    /// Who may use the API (all below `/v1/`): requests carry one of these as `Authorization: Bearer TOKEN`. Several let tokens
+    /// be changed without a break; a file that changes is read again. With none, everybody may, and whatever token is sent is
+    /// ignored.
+    pub tokens: Vec<Secret>,
+    /// Whether `/metrics` needs a token too.
+    pub protect_metrics: bool,
+    /// Whether `/healthz`, `/readyz`, `/health` and `/version` need a token too.
+    pub protect_probes: bool,
 }
 
 impl Default for Config {
@@ -36,6 +49,10 @@ impl Default for Config {
             max_connections: NonZeroUsize::new(256).expect("256 is not zero"),
             max_feed_readers: NonZeroUsize::new(32).expect("32 is not zero"),
             console: true,
+            max_decisions: NonZeroUsize::new(200).expect("200 is not zero"),
+            tokens: Vec::new(),
+            protect_metrics: false,
+            protect_probes: false,
         }
     }
 }
@@ -55,6 +72,15 @@ impl Config {
                 self.max_feed_readers, self.max_connections
             ));
         }
+        let protected = [("protect_metrics", self.protect_metrics), ("protect_probes", self.protect_probes)];
+        for (name, _) in protected.iter().filter(|(_, on)| *on && self.tokens.is_empty()) {
+            problems.push(format!("serve.{name} needs a token in serve.tokens"));
+        }
+    }
+
+    /// Requests that the decision model answers at a time. One connection stays free for probes.
+    pub(super) fn decision_places(&self) -> usize {
+        self.max_decisions.get().min(self.max_connections.get().saturating_sub(1)).max(1)
     }
 }
 
@@ -70,5 +96,17 @@ mod tests {
         let config: Config = serde_saphyr::from_str("{ max_connections: 8, max_feed_readers: 8 }").unwrap();
         config.check(&mut problems);
         assert!(problems[0].starts_with("serve.max_feed_readers (8) must be below"), "{problems:?}");
+    }
+
+    #[test]
+    fn what_is_to_be_protected_needs_a_token() {
+        let mut problems = Vec::new();
+        let config: Config = serde_saphyr::from_str("{ protect_metrics: true }").unwrap();
+        config.check(&mut problems);
+        assert_eq!(problems, ["serve.protect_metrics needs a token in serve.tokens"]);
+        let text = "{ protect_probes: true, tokens: [{ env: A }, { file: /run/token }] }";
+        problems.clear();
+        serde_saphyr::from_str::<Config>(text).unwrap().check(&mut problems);
+        assert_eq!(problems, Vec::<String>::new());
     }
 }

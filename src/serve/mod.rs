@@ -2,21 +2,25 @@
 //! of a single answer, and the console at `/`.
 //! [`serve`] answers on a listener of the caller's; nothing here waits for the data plane.
 
+mod access;
 mod check;
 mod config;
 mod connections;
 mod console;
 mod feedback;
+mod models;
 mod probes;
 mod query;
 mod rates;
 mod reply;
 mod server;
 mod stories;
+mod systemone;
 mod traces;
 mod verdicts;
 mod words;
 
+pub use access::Access;
 pub use check::{CheckError, CheckRequest, Checker};
 pub use config::Config;
 pub use probes::Readiness;

@@ -63,22 +63,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for JsonBody<T> {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refusal> {
         refuse_other_sites(request.headers())?;
         expect_json(request.headers())?;
-        let reading = tokio::time::timeout(shared.timeout, Bytes::from_request(request, shared)).await;
-        let read = reading.map_err(|_| {
-            let seconds = shared.timeout.as_secs_f64();
-            Refusal::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "timeout",
-                format!("the body did not arrive within {seconds} seconds"),
-            )
-        })?;
-        let body = read.map_err(|rejection| {
-            let error_type = match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-                _ => "invalid_request",
-            };
-            Refusal::new(rejection.status(), error_type, rejection.body_text())
-        })?;
+        let body = read_body(request, shared).await?;
         // Two steps, so that what is no JSON at all (400) and what is the wrong JSON (422) are told apart.
         let value: serde_json::Value = serde_json::from_slice(&body).map_err(|error| {
             Refusal::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}"))
@@ -87,6 +72,27 @@ impl<T: DeserializeOwned> FromRequest<Shared> for JsonBody<T> {
             Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", error.to_string())
         })
     }
+}
+
+/// A body's bytes, within the limits on size and time.
+pub(super) async fn read_body(request: Request, shared: &Shared) -> Result<Bytes, Refusal> {
+    refuse_other_sites(request.headers())?;
+    let reading = tokio::time::timeout(shared.timeout, Bytes::from_request(request, shared)).await;
+    let read = reading.map_err(|_| {
+        let seconds = shared.timeout.as_secs_f64();
+        Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            format!("the body did not arrive within {seconds} seconds"),
+        )
+    })?;
+    read.map_err(|rejection| {
+        let error_type = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+            _ => "invalid_request",
+        };
+        Refusal::new(rejection.status(), error_type, rejection.body_text())
+    })
 }
 
 /// A web page of another site must not make its visitor's browser spend money here; browsers say where a request is from.

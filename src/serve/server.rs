@@ -1,30 +1,34 @@
 //! The listener's routes put together, with what holds for all of them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::connections::Limits;
 use super::reply::Refusal;
 use super::{
-    Checker, Config, Readiness, Tracer, check, connections, console, feedback, probes, rates, stories,
-    traces, verdicts,
+    Access, Checker, Config, Readiness, Tracer, check, connections, console, feedback, models, probes, rates,
+    stories, systemone, traces, verdicts,
 };
+use crate::decide::Desk;
 use crate::emit::Recent;
 use crate::feedback::Feedback;
 use crate::metrics;
 
 /// How long a request's head may take to arrive.
 const HEADERS: Duration = Duration::from_secs(10);
+/// A name for each answer, for its client's questions to us; the official clients show it with errors.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-typesafe-request-id");
 
 /// What the routes speak of.
 #[derive(Clone)]
@@ -41,6 +45,10 @@ pub struct State {
     pub tracer: Option<Tracer>,
     /// What people say of verdicts; without it nothing is taken.
     pub feedback: Option<Feedback>,
+    /// The decision model; without it `/v1/systemone` says that it is not available.
+    pub desk: Option<Desk>,
+    /// Who may ask.
+    pub access: Access,
 }
 
 /// What all handlers share.
@@ -51,15 +59,22 @@ pub(super) struct Shared {
     pub(super) timeout: Duration,
     /// Places for readers of the live feed.
     pub(super) feed_places: Arc<Semaphore>,
+    /// Places for requests to the decision model.
+    pub(super) decision_places: Arc<Semaphore>,
+    /// Largest body, also when it is decompressed.
+    pub(super) max_body: usize,
     pub(super) shutdown: CancellationToken,
 }
 
 /// Answers on `listener` until `shutdown`; then ends live feeds and waits shortly for requests in flight.
 pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdown: CancellationToken) {
+    let access = state.access.clone();
     let shared = Shared {
         state,
         timeout: config.timeout.0,
         feed_places: Arc::new(Semaphore::new(config.max_feed_readers.get())),
+        decision_places: Arc::new(Semaphore::new(config.decision_places())),
+        max_body: config.max_body_bytes.as_usize(),
         shutdown: shutdown.clone(),
     };
     let router = Router::new()
@@ -71,10 +86,12 @@ pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdow
         .merge(feedback::routes())
         .merge(check::routes())
         .merge(if config.console { console::routes() } else { Router::new() })
+        .merge(models::routes())
+        .merge(systemone::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(shared);
-    let router = limited(router, config);
+    let router = limited(router, access, config);
     let limits = Limits { connections: config.max_connections.get(), headers: HEADERS };
     connections::run(listener, router, limits, shutdown).await;
 }
@@ -89,14 +106,31 @@ pub(super) fn route(pattern: &'static str, methods: MethodRouter<Shared>) -> Rou
     Router::new().route(pattern, methods.layer(count))
 }
 
-fn limited(router: Router, config: &Config) -> Router {
-    router.layer(DefaultBodyLimit::max(config.max_body_bytes.as_usize())).layer(from_fn(harden))
+fn limited(router: Router, access: Access, config: &Config) -> Router {
+    let admit = from_fn(move |request: Request, next: Next| {
+        let access = access.clone();
+        async move {
+            match access.admit(request.uri().path(), request.headers(), Instant::now()) {
+                Ok(()) => next.run(request).await,
+                Err(unauthorized) => {
+                    metrics::serve_request("unauthorized", StatusCode::UNAUTHORIZED.as_u16());
+                    unauthorized.into_response()
+                }
+            }
+        }
+    });
+    let limit = DefaultBodyLimit::max(config.max_body_bytes.as_usize());
+    router.layer(limit).layer(admit).layer(from_fn(harden))
 }
 
 /// Verdicts hold text from outside: a browser must never take an answer for a page or a script.
 async fn harden(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(id) = HeaderValue::try_from(format!("req_{}", Uuid::now_v7().simple())) {
+        headers.insert(REQUEST_ID, id);
+    }
     response
 }
 

@@ -43,6 +43,8 @@ impl House {
             checker,
             tracer: Some(Tracer::new(|trace_id| Box::pin(async move { sight(trace_id) }))),
             feedback: Some(Feedback::open(folder.path(), &feedback::Config::default()).unwrap()),
+            desk: None,
+            access: Access::open(&config).unwrap(),
         };
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();

@@ -1,0 +1,136 @@
+//! `POST /v1/systemone`: typed questions about a state, answered by the decision model.
+
+mod body;
+mod flaw;
+mod reply;
+mod request;
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+
+use super::Readiness;
+use super::reply::{Refusal, json, read_body};
+use super::server::{Shared, route};
+use crate::decide::{DecideError, Desk};
+use crate::error::Fault;
+use flaw::Flaw;
+pub(super) use reply::answers;
+
+/// Bodies above this are read where they may block a thread.
+const LARGE: usize = 32 << 10;
+/// When to come back if all places are taken.
+const BUSY: Duration = Duration::from_secs(1);
+/// When to come back if the model failed, or took too long.
+const FAILED: Duration = Duration::from_secs(5);
+/// Says that the state or a question was cut to fit the model's window. A header, since the body is the contract's.
+const TRUNCATED: HeaderName = HeaderName::from_static("x-assayd-truncated");
+/// How long the answer took.
+const TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+pub(super) fn routes() -> Router<Shared> {
+    route("/v1/systemone", post(answer))
+}
+
+/// Why a request is not answered.
+#[derive(Debug, PartialEq)]
+enum Problem {
+    /// It is not what the contract asks for.
+    Invalid(Vec<Flaw>),
+    /// The model cannot be asked this, in its words.
+    Refused(String),
+    /// All else.
+    House(Refusal),
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Problem::House(refusal)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let detail = match self {
+            Problem::House(refusal) => return refusal.into_response(),
+            Problem::Invalid(flaws) => serde_json::json!({ "detail": flaws }),
+            Problem::Refused(text) => serde_json::json!({ "detail": text }),
+        };
+        json(StatusCode::UNPROCESSABLE_ENTITY, detail.to_string())
+    }
+}
+
+async fn answer(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
+    let started = Instant::now();
+    let headers = request.headers().clone();
+    let bytes = read_body(request, &shared).await?;
+    let desk = ready_desk(&shared)?;
+    let Ok(_place) = shared.decision_places.try_acquire() else {
+        let message = "too many requests are being answered; retry later";
+        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message);
+        return Err(Refusal { retry_after: Some(BUSY), ..refusal }.into());
+    };
+    let inquiry = inquiry(headers, bytes, shared.max_body).await?;
+    let questions = inquiry.questions.clone();
+    let reply = tokio::time::timeout(shared.timeout, desk.ask(inquiry)).await.map_err(|_| {
+        let seconds = shared.timeout.as_secs_f64();
+        Refusal::busy(format!("no answer within {seconds} seconds; retry later"), FAILED)
+    })?;
+    let reply = reply.map_err(|error| failed(&error))?;
+    let body = reply::body(desk.info(), &questions, &reply)?;
+    let mut response = json(StatusCode::OK, body);
+    let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+    if let Ok(timing) = HeaderValue::try_from(format!("decide;dur={milliseconds:.2}")) {
+        response.headers_mut().insert(TIMING, timing);
+    }
+    if reply.truncated {
+        response.headers_mut().insert(TRUNCATED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+fn ready_desk(shared: &Shared) -> Result<&Desk, Refusal> {
+    let Some(desk) = &shared.state.desk else {
+        return Err(Refusal::busy("this process has no decision model", Duration::from_secs(60)));
+    };
+    match *shared.state.readiness.borrow() {
+        Readiness::Ready => Ok(desk),
+        readiness => Err(Refusal::busy(format!("assayd is {}", readiness.as_str()), BUSY)),
+    }
+}
+
+/// Decompresses and reads a body; a large one not on this thread, which also answers probes.
+async fn inquiry(
+    headers: HeaderMap,
+    bytes: axum::body::Bytes,
+    limit: usize,
+) -> Result<crate::domain::Inquiry, Problem> {
+    let is_large = bytes.len() > LARGE;
+    let read = move || {
+        let bytes = body::plain(&headers, bytes, limit)?;
+        request::read(&headers, &bytes)
+    };
+    if !is_large {
+        return read();
+    }
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(|_| {
+        let message = "the body could not be read";
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message).into())
+    })
+}
+
+/// A failure of the model is never the request's fault: a 5xx, with the time to come back if that may help.
+fn failed(error: &DecideError) -> Problem {
+    let message = error.to_string();
+    let refusal = match (error, error.fault()) {
+        (DecideError::Encode { .. }, _) => return Problem::Refused(message),
+        (_, Fault::Transient) => Refusal::busy(message, FAILED),
+        (DecideError::Remote { .. }, _) => Refusal::new(StatusCode::BAD_GATEWAY, "bad_gateway", message),
+        _ => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "model_failed", message),
+    };
+    refusal.into()
+}

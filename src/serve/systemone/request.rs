@@ -1,0 +1,495 @@
+//! From a body to an inquiry, or to all that is wrong with it. Pure.
+//!
+//! Two dialects meet here. TypeSafe's requests name a `model` and give every question a `type`; instructions may be left out.
+//! Those of the Strands server need no `model`, and then a `type` may be left out: the criteria tell it.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, StatusCode, header};
+use serde_json::json;
+
+use super::Problem;
+use super::flaw::{Flaw, Place};
+use crate::decide::Node;
+use crate::domain::{Inquiry, Json, Kind, Question, Standing, Subject};
+use crate::serve::reply::Refusal;
+
+/// Most questions of one request.
+const MAX_QUESTIONS: usize = 2_000;
+/// Further flaws of one body are not told.
+const MAX_FLAWS: usize = 100;
+/// The reference's words.
+const NO_VISION: &str = "this engine has no vision tower; serve with --vision for images";
+/// What precedes the claim in assayd's own grounding questions, which another assayd may send here.
+const CLAIM: &str = "\nClaim: ";
+
+/// Reads a body.
+pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Inquiry, Problem> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => return Err(invalid(Flaw::no_json(error.valid_up_to(), "the body is not UTF-8"))),
+    };
+    match media_type(headers).as_deref() {
+        None => {}
+        Some("multipart/form-data") => return Err(Problem::Refused(NO_VISION.to_owned())),
+        Some(media_type) if is_json(media_type) => {}
+        Some(_) => return Err(invalid(Flaw::no_object(Node::String(text.to_owned())))),
+    }
+    if text.trim().is_empty() {
+        return Err(invalid(Flaw::missing(&Place::body(), &Node::Null)));
+    }
+    let node = Node::read(text).map_err(|error| invalid(Flaw::no_json(error.position, error.message)))?;
+    Reader::default().inquiry(node)
+}
+
+fn invalid(flaw: Flaw) -> Problem {
+    Problem::Invalid(vec![flaw])
+}
+
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();
+    Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+fn is_json(media_type: &str) -> bool {
+    media_type == "application/json"
+        || media_type.starts_with("application/") && media_type.ends_with("+json")
+}
+
+/// Collects what is wrong on the way.
+#[derive(Default)]
+struct Reader {
+    flaws: Vec<Flaw>,
+}
+
+impl Reader {
+    fn inquiry(mut self, body: Node) -> Result<Inquiry, Problem> {
+        let place = Place::body();
+        for name in ["state", "questions"] {
+            if body.member(name).is_none() {
+                self.flaw(Flaw::missing(&place.at(name), &body));
+            }
+        }
+        let has_images = self.has_images(&body);
+        let dialect = if body.member("model").is_some() { Dialect::TypeSafe } else { Dialect::Strands };
+        let (mut state, mut questions) = (Json::Null, Vec::new());
+        let Node::Object(members) = body else { return Err(invalid(Flaw::no_object(body))) };
+        for (name, value) in members {
+            let at = place.at(name.clone());
+            match name.as_str() {
+                "state" => state = self.state(value, &at),
+                "questions" => questions = self.questions(value, dialect, &at),
+                "model" if !matches!(value, Node::String(_)) => self.flaw(Flaw::no_string(&at, &value)),
+                _ => {}
+            }
+        }
+        if !self.flaws.is_empty() {
+            return Err(Problem::Invalid(self.flaws));
+        }
+        if has_images {
+            return Err(Problem::Refused(NO_VISION.to_owned()));
+        }
+        if questions.len() > MAX_QUESTIONS {
+            let message =
+                format!("{} questions: at most {MAX_QUESTIONS} fit in one request", questions.len());
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into());
+        }
+        Ok(Inquiry { state: Arc::new(state), questions })
+    }
+
+    fn flaw(&mut self, flaw: Flaw) {
+        if self.flaws.len() < MAX_FLAWS {
+            self.flaws.push(flaw);
+        }
+    }
+
+    fn state(&mut self, state: Node, place: &Place) -> Json {
+        if !is_text(&state) {
+            self.no_text(place, &state);
+        }
+        state.into_json()
+    }
+
+    /// Images in either dialect: they must not be left out of what is asked without a word.
+    fn has_images(&mut self, body: &Node) -> bool {
+        let place = Place::body().at("images");
+        let given = match body.member("images") {
+            None | Some(Node::Null) => false,
+            Some(Node::Array(images)) => {
+                for (index, image) in images.iter().enumerate() {
+                    if !matches!(image, Node::String(_)) {
+                        self.flaw(Flaw::no_string(&place.at(index), image));
+                    }
+                }
+                !images.is_empty()
+            }
+            Some(other) => {
+                self.flaw(Flaw::no_list(&place, other));
+                true
+            }
+        };
+        given || matches!(body.member("assets"), Some(Node::Object(assets)) if !assets.is_empty())
+    }
+
+    fn questions(&mut self, questions: Node, dialect: Dialect, place: &Place) -> Vec<Question> {
+        let Node::Object(members) = questions else {
+            self.flaw(Flaw::no_map(place, &questions));
+            return Vec::new();
+        };
+        if members.is_empty() {
+            let msg = "Dictionary should have at least 1 item after validation, not 0";
+            let ctx = json!({"field_type": "Dictionary", "min_length": 1, "actual_length": 0});
+            self.flaw(Flaw::new("too_short", place, msg, &Node::Object(members)).with(ctx));
+            return Vec::new();
+        }
+        let read = |(id, question)| self.question(id, question, dialect, place);
+        members.into_iter().filter_map(read).collect()
+    }
+
+    /// None if something is wrong with it, which is then among the flaws.
+    fn question(&mut self, id: String, node: Node, dialect: Dialect, within: &Place) -> Option<Question> {
+        let place = within.at(id.clone());
+        if !matches!(node, Node::Object(_)) {
+            let msg = "Input should be a valid dictionary or object to extract fields from";
+            self.flaw(Flaw::new("model_attributes_type", &place, msg, &node));
+            return None;
+        }
+        let form = self.form(&node, dialect, &place)?;
+        let place = place.at(form.member());
+        let flaws = self.flaws.len();
+        let criteria = node.member("criteria");
+        let kind = match form {
+            Form::Noul => self.noul(criteria, &place.at("criteria")),
+            Form::Choice => self.choice(criteria, &node, &place.at("criteria")),
+            Form::Score => self.score(criteria, &node, &place.at("criteria")),
+        };
+        let asked = node.member("instructions").filter(|asked| !matches!(asked, Node::Null));
+        let at = place.at("instructions");
+        match asked {
+            Some(asked) if !is_text(asked) => self.no_text(&at, asked),
+            None if matches!(&kind, Kind::Noul { if_true, if_false } if !is_described(if_true) && !is_described(if_false)) =>
+            {
+                self.flaw(Flaw::missing(&at, &node));
+            }
+            _ => {}
+        }
+        if self.flaws.len() > flaws || flaws >= MAX_FLAWS {
+            return None;
+        }
+        let instructions = asked.cloned().unwrap_or(Node::Null).into_json();
+        let subject = subject(&kind, &instructions);
+        Some(Question { id, kind, instructions, subject })
+    }
+
+    fn form(&mut self, node: &Node, dialect: Dialect, place: &Place) -> Option<Form> {
+        let Some(told) = node.member("type") else {
+            if dialect == Dialect::TypeSafe {
+                self.flaw(Flaw::missing(&place.at("type"), node));
+                return None;
+            }
+            return Some(Form::of(node.member("criteria")));
+        };
+        let form = match told {
+            Node::String(word) => Form::ALL.into_iter().find(|form| form.word() == word),
+            _ => None,
+        };
+        if form.is_none() {
+            for form in Form::ALL {
+                let wanted = format!("'{}'", form.word());
+                let place = place.at(form.member()).at("type");
+                let flaw = Flaw::new("literal_error", &place, format!("Input should be {wanted}"), told);
+                self.flaw(flaw.with(json!({ "expected": wanted })));
+            }
+        }
+        form
+    }
+
+    fn noul(&mut self, criteria: Option<&Node>, place: &Place) -> Kind {
+        let mut sides = [None, None];
+        match criteria {
+            None | Some(Node::Null) => {}
+            Some(found @ Node::Object(members)) => {
+                for (name, value) in members {
+                    match name.as_str() {
+                        "true" => sides[0] = self.description(value, &place.at("true")),
+                        "false" => sides[1] = self.description(value, &place.at("false")),
+                        _ => {
+                            let rule = "noul criteria keys must be a subset of {'true', 'false'}";
+                            self.flaw(Flaw::value(place, rule, found));
+                            break;
+                        }
+                    }
+                }
+            }
+            Some(other) => self.flaw(Flaw::no_map(place, other)),
+        }
+        let [if_true, if_false] = sides;
+        Kind::Noul { if_true, if_false }
+    }
+
+    fn choice(&mut self, criteria: Option<&Node>, question: &Node, place: &Place) -> Kind {
+        let mut options = Vec::new();
+        match criteria {
+            None => self.flaw(Flaw::missing(place, question)),
+            Some(found @ Node::Object(members)) => {
+                for (name, value) in members {
+                    if let Some(description) = self.description(value, &place.at(name.clone())) {
+                        options.push((name.clone(), description));
+                    }
+                }
+                if members.len() < 2 {
+                    self.flaw(Flaw::value(place, "choice requires at least 2 options", found));
+                } else if members.len() > 255 {
+                    self.flaw(Flaw::value(place, "choice supports at most 255 options", found));
+                }
+            }
+            Some(other) => self.flaw(Flaw::no_map(place, other)),
+        }
+        Kind::Choice { options }
+    }
+
+    fn score(&mut self, criteria: Option<&Node>, question: &Node, place: &Place) -> Kind {
+        let mut levels = Vec::new();
+        match criteria {
+            None => self.flaw(Flaw::missing(place, question)),
+            Some(found @ Node::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    if is_text(item) {
+                        levels.push(item.clone().into_json());
+                    } else {
+                        self.flaw(Flaw::no_string(&place.at(index), item));
+                    }
+                }
+                if !(2..=10).contains(&items.len()) {
+                    self.flaw(Flaw::value(place, "score requires between 2 and 10 levels", found));
+                }
+            }
+            Some(other) => self.flaw(Flaw::no_list(place, other)),
+        }
+        Kind::Score { levels }
+    }
+
+    /// An option's description: text or nothing.
+    fn description(&mut self, value: &Node, place: &Place) -> Option<Json> {
+        if !is_text(value) && !matches!(value, Node::Null) {
+            self.no_text(place, value);
+            return None;
+        }
+        Some(value.clone().into_json())
+    }
+
+    fn no_text(&mut self, place: &Place, found: &Node) {
+        Flaw::no_text(place, found).into_iter().for_each(|flaw| self.flaw(flaw));
+    }
+}
+
+/// Whose request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    TypeSafe,
+    Strands,
+}
+
+/// The three forms of questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Noul,
+    Choice,
+    Score,
+}
+
+impl Form {
+    const ALL: [Form; 3] = [Form::Noul, Form::Choice, Form::Score];
+
+    fn word(self) -> &'static str {
+        match self {
+            Form::Noul => "noul",
+            Form::Choice => "choice",
+            Form::Score => "score",
+        }
+    }
+
+    /// What the reference calls it where it says what is wrong.
+    fn member(self) -> &'static str {
+        match self {
+            Form::Noul => "NoulQuestion",
+            Form::Choice => "ChoiceQuestion",
+            Form::Score => "ScoreQuestion",
+        }
+    }
+
+    /// The form that criteria have.
+    fn of(criteria: Option<&Node>) -> Self {
+        match criteria {
+            Some(Node::Array(_)) => Form::Score,
+            Some(Node::Object(members))
+                if members.iter().any(|(name, _)| name != "true" && name != "false") =>
+            {
+                Form::Choice
+            }
+            _ => Form::Noul,
+        }
+    }
+}
+
+/// Whether this is one of the types in which the contract takes text.
+fn is_text(node: &Node) -> bool {
+    matches!(node, Node::String(_) | Node::Object(_) | Node::Array(_))
+}
+
+fn is_described(side: &Option<Json>) -> bool {
+    side.as_ref().is_some_and(|side| !side.is_null())
+}
+
+/// What a model that answers only one subject may take the question for: a choice between standings, or instructions that
+/// are an object with the key `claim` or `query`.
+fn subject(kind: &Kind, instructions: &Json) -> Subject {
+    let text = |key: &str| instructions.get(key).and_then(Json::as_str).map(str::trim).unwrap_or_default();
+    let claim = match (kind, instructions) {
+        (Kind::Choice { options }, Json::String(asked)) if are_standings(options) => {
+            asked.split_once(CLAIM).map_or(asked.as_str(), |(_, claim)| claim).trim()
+        }
+        (Kind::Choice { options }, _) if !are_standings(options) => "",
+        (Kind::Score { .. }, _) => "",
+        _ => text("claim"),
+    };
+    match (claim, kind) {
+        ("", Kind::Noul { .. }) if !text("query").is_empty() => {
+            Subject::Relevance { query: text("query").to_owned() }
+        }
+        ("", _) => Subject::General,
+        (claim, _) => Subject::Grounding { claim: claim.to_owned() },
+    }
+}
+
+fn are_standings(options: &[(String, Json)]) -> bool {
+    let required = [Standing::Grounded, Standing::Ungrounded, Standing::Contradicted];
+    options.iter().all(|(name, _)| Standing::parse(name).is_some())
+        && required.iter().all(|standing| options.iter().any(|(name, _)| name == standing.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(body: &str) -> Result<Inquiry, Problem> {
+        read(&HeaderMap::new(), body.as_bytes())
+    }
+
+    fn flaws(body: &Json) -> Vec<String> {
+        match read_text(&body.to_string()) {
+            Err(Problem::Invalid(flaws)) => flaws
+                .iter()
+                .map(|flaw| format!("{}: {}", serde_json::to_string(&flaw.loc).unwrap(), flaw.msg))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn question(body: Json) -> Question {
+        read_text(&json!({"state": "s", "questions": {"q": body}}).to_string()).unwrap().questions.remove(0)
+    }
+
+    #[test]
+    fn a_flaw_is_told_for_the_form_that_was_meant_and_all_are_told_at_once() {
+        let body = json!({"state": 3, "questions": {
+            "a": {"type": "choice", "criteria": {"x": 1, "y": null}},
+            "b": {"type": "score", "instructions": "?", "criteria": {"0": "low", "1": "high"}},
+        }});
+        assert_eq!(
+            flaws(&body),
+            [
+                r#"["body","state","str"]: Input should be a valid string"#,
+                r#"["body","state","dict[str,any]"]: Input should be a valid dictionary"#,
+                r#"["body","state","list[any]"]: Input should be a valid list"#,
+                r#"["body","questions","a","ChoiceQuestion","criteria","x","str"]: Input should be a valid string"#,
+                r#"["body","questions","a","ChoiceQuestion","criteria","x","dict[str,any]"]: Input should be a valid dictionary"#,
+                r#"["body","questions","a","ChoiceQuestion","criteria","x","list[any]"]: Input should be a valid list"#,
+                r#"["body","questions","b","ScoreQuestion","criteria"]: Input should be a valid list"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_type_may_be_left_out_only_in_the_dialect_without_a_model() {
+        let body = |model: Option<&str>| json!({"state": "s", "model": model, "questions": {"q": {"instructions": "Ok?"}}});
+        let mut without = body(None);
+        without.as_object_mut().unwrap().remove("model");
+        assert!(matches!(read_text(&without.to_string()).unwrap().questions[0].kind, Kind::Noul { .. }));
+        assert_eq!(flaws(&body(Some("jev-latest"))), [r#"["body","questions","q","type"]: Field required"#]);
+        assert!(matches!(question(json!({"criteria": ["a", "b"]})).kind, Kind::Score { .. }));
+        assert!(matches!(question(json!({"criteria": {"a": null, "b": "x"}})).kind, Kind::Choice { .. }));
+    }
+
+    #[test]
+    fn a_noul_needs_instructions_or_a_described_side() {
+        let noul = |criteria: Json| json!({"type": "noul", "criteria": criteria});
+        assert_eq!(question(noul(json!({"true": "x"}))).instructions, Json::Null);
+        for criteria in [json!(null), json!({}), json!({"true": null})] {
+            let body = json!({"state": "s", "questions": {"q": noul(criteria)}});
+            assert_eq!(
+                flaws(&body),
+                [r#"["body","questions","q","NoulQuestion","instructions"]: Field required"#]
+            );
+        }
+    }
+
+    #[test]
+    fn images_are_refused_in_both_dialects_and_never_left_out_silently() {
+        let asked = json!({"q": {"type": "noul", "instructions": "Ok?"}});
+        for (key, value) in [("images", json!(["aGk="])), ("assets", json!({"a": {"type": "image"}}))] {
+            let body = json!({"state": "s", "questions": asked, key: value});
+            assert_eq!(read_text(&body.to_string()), Err(Problem::Refused(NO_VISION.to_owned())));
+        }
+        let none = json!({"state": "s", "questions": asked, "images": [], "assets": {}, "extra": 1});
+        assert!(read_text(&none.to_string()).is_ok());
+    }
+
+    #[test]
+    fn grounding_questions_are_known_by_their_options_or_their_instructions() {
+        let options = json!({"grounded": "a", "ungrounded": null, "contradicted": null});
+        let claim = |instructions: Json| {
+            question(json!({"type": "choice", "instructions": instructions, "criteria": options})).subject
+        };
+        let grounding = |claim: &str| Subject::Grounding { claim: claim.to_owned() };
+        assert_eq!(claim(json!("It rained.")), grounding("It rained."));
+        assert_eq!(claim(json!("Only the state counts.\nClaim: It rained.")), grounding("It rained."));
+        assert_eq!(claim(json!({"claim": " It rained. "})), grounding("It rained."));
+        assert_eq!(claim(json!({"other": 1})), Subject::General);
+        let noul =
+            |instructions: Json| question(json!({"type": "noul", "instructions": instructions})).subject;
+        assert_eq!(noul(json!({"claim": "It rained."})), grounding("It rained."));
+        assert_eq!(noul(json!({"query": "weather"})), Subject::Relevance { query: "weather".to_owned() });
+        assert_eq!(noul(json!("Did it rain?")), Subject::General);
+        let other =
+            json!({"type": "choice", "instructions": {"claim": "x"}, "criteria": {"a": null, "b": null}});
+        assert_eq!(question(other).subject, Subject::General);
+    }
+
+    #[test]
+    fn a_body_of_many_flaws_is_answered_with_a_bounded_list() {
+        let questions: serde_json::Map<String, Json> =
+            (0..1_000).map(|index| (index.to_string(), json!({"type": "rank"}))).collect();
+        assert_eq!(flaws(&json!({"state": "s", "questions": questions})).len(), MAX_FLAWS);
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_no_json() {
+        let body = r#"{"state": "a \ud800 b", "questions": {"q": {"type": "noul", "instructions": "Ok?"}}}"#;
+        let Err(Problem::Invalid(flaws)) = read_text(body) else { panic!("it was read") };
+        assert_eq!((flaws[0].kind, flaws[0].loc[1].as_u64()), ("json_invalid", Some(13)));
+    }
+
+    #[test]
+    fn too_many_questions_are_too_large() {
+        let questions: serde_json::Map<String, Json> = (0..=MAX_QUESTIONS)
+            .map(|index| (index.to_string(), json!({"type": "noul", "instructions": "?"})))
+            .collect();
+        let Err(Problem::House(refusal)) =
+            read_text(&json!({"state": "", "questions": questions}).to_string())
+        else {
+            panic!("it was read")
+        };
+        assert_eq!(refusal.status, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+}
