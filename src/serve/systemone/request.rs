@@ -94,7 +94,7 @@ impl Reader {
                 format!("{} questions: at most {MAX_QUESTIONS} fit in one request", questions.len());
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into());
         }
-        Ok(Inquiry { state: Arc::new(state), questions })
+        Ok(Inquiry::new(Arc::new(state), questions))
     }
 
     fn flaw(&mut self, flaw: Flaw) {
