@@ -63,6 +63,8 @@ impl House {
             readiness: watched,
             recent: Recent::new(&RecentConfig::default()),
             checker: None,
+            tracer: None,
+            feedback: None,
             desk: Some(desk),
             access: Access::open(&config).unwrap(),
         };

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{CheckError, CheckRequest, Checker, Config, Readiness, State, Tracer, serve};
+use super::{Access, CheckError, CheckRequest, Checker, Config, Readiness, State, Tracer, serve};
 use crate::assemble::Sight;
 use crate::domain::{ByteSize, Period, Time, TraceId, Verdict};
 use crate::emit::{Recent, RecentConfig, sample};
