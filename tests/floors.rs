@@ -18,6 +18,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("judge", 2),
     ("emit", 2),
     ("feedback", 2),
+    ("gsar", 2),
     ("otlp", 1),
     ("assemble", 1),
     ("convert", 1),

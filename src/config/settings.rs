@@ -30,6 +30,8 @@ pub struct Config {
     pub emit: crate::emit::Config,
     /// What people say of verdicts.
     pub feedback: crate::feedback::Config,
+    /// GSAR's loop as a service, under `/v1/gsar/runs`.
+    pub gsar: crate::gsar::Config,
     /// The HTTP listener for metrics, probes, checks, the verdict feed and the console.
     pub serve: crate::serve::Config,
     /// How many traces are worked on at once, and how the daemon stops.
@@ -52,6 +54,7 @@ impl Default for Config {
             score: Default::default(),
             emit: Default::default(),
             feedback: Default::default(),
+            gsar: Default::default(),
             serve: Default::default(),
             flow: Default::default(),
             log: Default::default(),
@@ -72,6 +75,7 @@ impl Config {
         self.score.check(&mut problems);
         self.emit.check(&mut problems);
         self.feedback.check(&mut problems);
+        self.gsar.check(&mut problems);
         self.serve.check(&mut problems);
         self.log.check(&mut problems);
         problems

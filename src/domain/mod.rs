@@ -7,6 +7,7 @@ mod question;
 mod span;
 mod story;
 mod time;
+mod trajectory;
 mod units;
 mod value;
 mod verdict;
@@ -18,6 +19,7 @@ pub use question::{Handling, Inquiry, Json, Kind, Measure, Question, Questions, 
 pub use span::{Closed, Event, Link, LogRecord, Resource, Scope, Span, SpanKind, Status, Trace};
 pub use story::{Skip, Step, StepKind, Story};
 pub use time::Time;
+pub use trajectory::{Ended, RoundSummary, Trajectory, Turn};
 pub use units::{ByteSize, Period, UnitError};
 pub use value::{Attributes, Value};
 pub use verdict::{

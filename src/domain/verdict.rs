@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, EvidenceRef, EvidenceType, Json, SpanId, Standing, Time, TraceId};
+use super::{Closed, EvidenceRef, EvidenceType, Json, SpanId, Standing, Time, TraceId, Trajectory};
 
 /// How a trace ended. Every admitted trace ends in exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -256,4 +256,7 @@ pub struct Verdict {
     pub usage: Usage,
     /// When things happened.
     pub times: Times,
+    /// The rounds of GSAR's loop that led to this answer; absent outside of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Trajectory>,
 }

@@ -2,6 +2,7 @@
 
 mod inward;
 mod outward;
+mod run;
 
 use prost::Message;
 
@@ -42,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_verdict_survives_protobuf_and_json() {
-        for verdict in [sample::full(), sample::skipped(), sample::check()] {
+        for verdict in [sample::full(), sample::skipped(), sample::check(), sample::run()] {
             assert_eq!(decode(&encode(&verdict)).unwrap(), verdict);
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(serde_json::from_str::<domain::Verdict>(&json).unwrap(), verdict);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    AssayedClaim, Closed, Counts, EvidenceRef, EvidenceType, Grounding, JudgeMetric, Label, Outcome,
-    Provenance, Standing, Step, StepKind, Story, TaskAnswer, Tier, Time, Times, Usage, Verdict,
+    AssayedClaim, Closed, Counts, Ended, EvidenceRef, EvidenceType, Grounding, JudgeMetric, Label, Outcome,
+    Provenance, RoundSummary, Standing, Step, StepKind, Story, TaskAnswer, Tier, Time, Times, Trajectory,
+    Turn, Usage, Verdict,
 };
 
 /// Every field is set, every kind of value occurs.
@@ -86,6 +87,36 @@ pub(crate) fn full() -> Verdict {
             closed: Some(Time(1_796_025_602_000_000_000)),
             emitted: Time(1_796_025_602_250_000_001),
         },
+        run: None,
+    }
+}
+
+/// The verdict on a run of GSAR's loop.
+pub(crate) fn run() -> Verdict {
+    let round = |number, turn, decision| RoundSummary {
+        number,
+        turn,
+        decision,
+        score: 0.5,
+        counts: Counts { grounded: 1, ungrounded: 2, contradicted: 3, complementary: 4 },
+        synthesis: "Überraschung".into(),
+        explanation: "why".into(),
+        verdict_id: format!("round-{number}"),
+        at: Time(1_796_025_602_250_000_001),
+    };
+    Verdict {
+        run: Some(Trajectory {
+            run_id: "0199".into(),
+            ended: Ended::ReplansSpent,
+            degraded: true,
+            replans: 2,
+            rounds: vec![
+                round(1, Turn::Opened, Tier::Regenerate),
+                round(2, Turn::Regenerated, Tier::Replan),
+                round(3, Turn::Replanned, Tier::Abstain),
+            ],
+        }),
+        ..check()
     }
 }
 

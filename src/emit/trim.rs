@@ -21,7 +21,7 @@ struct Cut {
     apply: fn(&mut Verdict) -> bool,
 }
 
-const CUTS: [Cut; 8] = [
+const CUTS: [Cut; 9] = [
     Cut {
         what: "all evidence references but the first of each claim",
         apply: |v| each(v, |c| shorten(&mut c.evidence, 1)),
@@ -35,6 +35,7 @@ const CUTS: [Cut; 8] = [
     Cut { what: "span ids", apply: |v| shorten(&mut v.span_ids, 0) },
     Cut { what: "the ends of long claims", apply: |v| each(v, |c| shorten_text(&mut c.text)) },
     Cut { what: "all claims but the 20 most doubtful", apply: cut_claims },
+    Cut { what: "the texts of the run's rounds", apply: cut_rounds },
     Cut {
         what: "claims, probabilities and reasoning of other answers, values of own metrics",
         apply: cut_to_the_bone,
@@ -98,6 +99,13 @@ fn doubt(claim: &AssayedClaim) -> u8 {
         Some(Standing::Complementary) => 3,
         Some(Standing::Grounded) => 4,
     }
+}
+
+fn cut_rounds(verdict: &mut Verdict) -> bool {
+    let rounds = verdict.run.iter_mut().flat_map(|run| &mut run.rounds);
+    rounds.fold(false, |changed, round| {
+        shorten_text(&mut round.synthesis) | shorten_text(&mut round.explanation) | changed
+    })
 }
 
 fn cut_to_the_bone(verdict: &mut Verdict) -> bool {

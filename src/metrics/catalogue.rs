@@ -541,6 +541,34 @@ pub const FEEDBACK_HELD_BYTES: Metric = gauge(
     &[],
     "Size of the file of what people said; feedback is refused above feedback.max_bytes.",
 );
+/// Rounds of GSAR's loop.
+pub const GSAR_ROUNDS: Metric = counter(
+    "assayd_gsar_rounds_total",
+    "rounds",
+    &[closed("decision", &["proceed", "regenerate", "replan", "abstain"])],
+    "Judged rounds of GSAR's loop by decision.",
+);
+/// Runs of GSAR's loop.
+pub const GSAR_RUNS: Metric = counter(
+    "assayd_gsar_runs_total",
+    "runs",
+    &[closed(
+        "ended",
+        &[
+            "proceeded",
+            "replans_spent",
+            "rounds_spent",
+            "budget_spent",
+            "expired",
+            "cancelled",
+            "callback_failed",
+        ],
+    )],
+    "Runs of GSAR's loop that ended, by reason. All but proceeded are degraded.",
+);
+/// Open runs of GSAR's loop.
+pub const GSAR_OPEN_RUNS: Metric =
+    gauge("assayd_gsar_open_runs", "runs", &[], "Runs of GSAR's loop that have not ended.");
 
 /// The build.
 pub const BUILD: Metric = gauge(
@@ -632,6 +660,9 @@ pub static ALL: &[Metric] = &[
     FEEDBACK_FALSE_POSITIVES,
     FEEDBACK_FALSE_NEGATIVES,
     FEEDBACK_HELD_BYTES,
+    GSAR_ROUNDS,
+    GSAR_RUNS,
+    GSAR_OPEN_RUNS,
     BUILD,
     START,
     RESIDENT,

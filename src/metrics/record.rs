@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::SharedString;
 
-use crate::domain::{Closed, Label, Outcome, Standing, Tier, Time, Verdict};
+use crate::domain::{Closed, Ended, Label, Outcome, Standing, Tier, Time, Verdict};
 use crate::error::Fault;
 
 use super::catalogue as all;
@@ -35,7 +35,8 @@ pub fn emitted(written: &Verdict) {
             claims(service, standing, count);
         }
     }
-    if written.trace_id.is_some() {
+    // A run of GSAR's loop may name a trace, whose own outcome is another verdict's.
+    if written.trace_id.is_some() && written.run.is_none() {
         trace_outcome(written.outcome, written.reason.as_deref());
     }
 }
@@ -276,6 +277,21 @@ pub fn emit_dead_letter(sink: &'static str) {
 /// The number of verdicts that are being written changes.
 pub fn emit_in_flight(change: i32) {
     all::EMIT_IN_FLIGHT.shift(f64::from(change), []);
+}
+
+/// A judged round of GSAR's loop.
+pub fn gsar_round(decision: Tier) {
+    all::GSAR_ROUNDS.add(1, [decision.as_str().into()]);
+}
+
+/// A run of GSAR's loop that ended.
+pub fn gsar_run(ended: Ended) {
+    all::GSAR_RUNS.add(1, [ended.as_str().into()]);
+}
+
+/// Runs of GSAR's loop that are open.
+pub fn gsar_open_runs(runs: usize) {
+    all::GSAR_OPEN_RUNS.set(runs as f64, []);
 }
 
 /// A request to the admin listener; `route` is the route's pattern.

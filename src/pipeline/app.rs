@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::admin::{self, Admin};
 use super::assembly::Assembly;
 use super::intake::{Intake, Listeners};
+use super::runs::Keeping;
 use super::{Assayer, StartError, stored};
 use crate::config::Config;
 use crate::domain::ByteSize;
@@ -115,6 +116,12 @@ impl App {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Ended, StartError> {
         let (ready_in, ready) = watch::channel(serve::Readiness::Starting);
         let concurrency = self.config.flow.concurrency.get();
+        let (keeping, runs) = Keeping::start(
+            &self.config.gsar,
+            &self.config.data_dir,
+            Arc::clone(&self.assayer),
+            Arc::clone(&self.sinks),
+        )?;
         let (door, deliveries) = self.door;
         let (spool, replay) = self.stored.unzip();
         let assembly = Assembly::new(
@@ -133,6 +140,7 @@ impl App {
             feedback: Some(self.feedback),
             desk: Some(self.assayer.desk().clone()),
             access: self.access,
+            runs: Some(runs),
         };
         let admin = Admin::start(self.admin, &self.config.serve, state)?;
         let listeners = Listeners { grpc: self.grpc, http: self.http };
@@ -167,6 +175,7 @@ impl App {
                 Ended::GaveUp { traces: unfinished.load(Ordering::Relaxed) }
             }
         };
+        keeping.stop().await;
         drop(self.sinks);
         if let Some(spool) = spool {
             spool.close().await;

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::decide::{self, Desk};
 use crate::domain::{Json, Step, StepKind, Story, Trace, Verdict};
 use crate::judge::{self, Judge};
-use crate::score::{Origin, Plan};
+use crate::score::{Origin, Plan, Run};
 use crate::serve::CheckRequest;
 use crate::{ask, convert, metrics, score};
 
@@ -97,6 +97,11 @@ impl Assayer {
             tracing::error!(panic, "a check panicked; it counts as failed");
             score::failed(&origin, "panic", &self.plan, self.clock.now())
         })
+    }
+
+    /// The verdict on a run of GSAR's loop that has ended.
+    pub fn run_verdict(&self, run: &Run) -> Verdict {
+        score::of_run(run, &self.plan, self.clock.now())
     }
 
     async fn follow(&self, trace: &Trace, origin: &Origin) -> (Verdict, Option<Story>) {

@@ -10,6 +10,7 @@ mod cascade;
 mod clock;
 mod intake;
 mod panic;
+mod runs;
 mod start;
 mod stored;
 

@@ -46,6 +46,12 @@ pub enum StartError {
     /// A token of the admin listener cannot be read.
     #[error("serve.tokens: {0}")]
     Access(#[from] crate::secret::SecretError),
+    /// The runs of GSAR's loop cannot be read.
+    #[error(transparent)]
+    Runs(#[from] crate::gsar::StoreError),
+    /// The client for callbacks cannot be made.
+    #[error("cannot make the client for callbacks: {0}")]
+    Agent(reqwest::Error),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::plan::digest;
-use super::{Plan, Stand, hallucination_probability, label, partition, score, tier};
+use super::{Plan, Run, Stand, hallucination_probability, label, partition, score, tier};
 use crate::domain::{
-    AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Grounding, Nobody, Outcome, Partition, Question,
-    Questions, Response, Skip, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time, Times, Trace,
-    TraceId, Usage, Verdict,
+    AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Ended, Grounding, Nobody, Outcome, Partition,
+    Question, Questions, Response, Skip, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time, Times,
+    Trace, TraceId, Usage, Verdict,
 };
 
 /// Grows when a field of the verdict changes its meaning.
@@ -130,6 +130,33 @@ pub fn failed(origin: &Origin, reason: &str, plan: &Plan, now: Time) -> Verdict 
     }
 }
 
+/// The verdict on a run of GSAR's loop that has ended: that on its last round, with the whole run beside it. It cost what all
+/// rounds cost.
+pub fn of_run(run: &Run, plan: &Plan, now: Time) -> Verdict {
+    let origin = Origin { trace_id: run.trace_id, service: run.service.clone(), ..Origin::default() };
+    let ended = run.ended.map_or("unfinished", Ended::as_str);
+    let mut verdict = match run.rounds.last() {
+        Some(round) => round.verdict.clone(),
+        None => failed(&origin, &format!("run_{ended}"), plan, now),
+    };
+    verdict.verdict_id = digest(&["run", &run.id, &plan.hash]);
+    verdict.trace_id = run.trace_id;
+    verdict.service = run.service.clone();
+    verdict.degraded |= run.is_degraded();
+    verdict.usage = run.rounds.iter().fold(Usage::default(), |sum, round| {
+        let usage = &round.verdict.usage;
+        Usage {
+            decider_tokens: sum.decider_tokens + usage.decider_tokens,
+            judge_input_tokens: sum.judge_input_tokens + usage.judge_input_tokens,
+            judge_output_tokens: sum.judge_output_tokens + usage.judge_output_tokens,
+            judge_cost_usd: sum.judge_cost_usd + usage.judge_cost_usd,
+        }
+    });
+    verdict.times.emitted = now;
+    verdict.run = run.trajectory();
+    verdict
+}
+
 /// What every verdict says, whatever its outcome.
 fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
     let trace = origin.trace_id.map(|id| id.to_string()).unwrap_or_default();
@@ -158,6 +185,7 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
         provenance: plan.provenance(None),
         usage: Usage::default(),
         times: Times { first_span: origin.first_span, closed: origin.closed_at, emitted: now },
+        run: None,
     }
 }
 

@@ -69,26 +69,26 @@ async fn check(
     State(shared): State<Shared>,
     JsonBody(request): JsonBody<CheckRequest>,
 ) -> Result<Response, Refusal> {
-    let Some(Checker(evaluate)) = &shared.state.checker else {
+    let verdict = evaluate(&shared, request).await?;
+    let body = serde_json::to_vec(&verdict).expect("a verdict has text keys only, so it is always JSON");
+    Ok(json(StatusCode::OK, body))
+}
+
+/// The verdict on one answer, within the limits on time.
+pub(super) async fn evaluate(shared: &Shared, request: CheckRequest) -> Result<Verdict, Refusal> {
+    let Some(Checker(check)) = &shared.state.checker else {
         return Err(Refusal::busy("this process does not evaluate answers", Duration::from_secs(60)));
     };
     let readiness = *shared.state.readiness.borrow();
     if readiness != Readiness::Ready {
         return Err(Refusal::busy(format!("assayd is {}", readiness.as_str()), Duration::from_secs(1)));
     }
-    let evaluation = tokio::time::timeout(shared.timeout, evaluate(request)).await;
+    let evaluation = tokio::time::timeout(shared.timeout, check(request)).await;
     let evaluated = evaluation.map_err(|_| {
         let seconds = shared.timeout.as_secs_f64();
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, "timeout", format!("no verdict within {seconds} seconds"))
     })?;
-    match evaluated {
-        Ok(verdict) => {
-            let body =
-                serde_json::to_vec(&verdict).expect("a verdict has text keys only, so it is always JSON");
-            Ok(json(StatusCode::OK, body))
-        }
-        Err(error) => Err(refusal(error)),
-    }
+    evaluated.map_err(refusal)
 }
 
 fn refusal(error: CheckError) -> Refusal {

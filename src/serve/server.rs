@@ -17,8 +17,8 @@ use uuid::Uuid;
 use super::connections::Limits;
 use super::reply::Refusal;
 use super::{
-    Access, Checker, Config, Readiness, Tracer, check, connections, console, feedback, models, probes, rates,
-    stories, systemone, traces, verdicts,
+    Access, Checker, Config, Readiness, Runs, Tracer, check, connections, console, feedback, gsar, models,
+    probes, rates, stories, systemone, traces, verdicts,
 };
 use crate::decide::Desk;
 use crate::emit::Recent;
@@ -49,6 +49,8 @@ pub struct State {
     pub desk: Option<Desk>,
     /// Who may ask.
     pub access: Access,
+    /// The way to GSAR's runs; without it `/v1/gsar/runs` says that none are kept.
+    pub runs: Option<Runs>,
 }
 
 /// What all handlers share.
@@ -88,6 +90,7 @@ pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdow
         .merge(if config.console { console::routes() } else { Router::new() })
         .merge(models::routes())
         .merge(systemone::routes())
+        .merge(gsar::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(shared);

@@ -45,6 +45,7 @@ impl House {
             feedback: Some(Feedback::open(folder.path(), &feedback::Config::default()).unwrap()),
             desk: None,
             access: Access::open(&config).unwrap(),
+            runs: None,
         };
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();

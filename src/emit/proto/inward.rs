@@ -82,6 +82,7 @@ impl TryFrom<Verdict> for domain::Verdict {
                 closed: times.closed.map(Time),
                 emitted: Time(times.emitted),
             },
+            run: verdict.run.map(domain::Trajectory::try_from).transpose()?,
         })
     }
 }
@@ -93,13 +94,7 @@ impl TryFrom<Grounding> for domain::Grounding {
         let counts = grounding.counts.unwrap_or_default();
         Ok(Self {
             score: grounding.score,
-            tier: match grounding.tier() {
-                Tier::Proceed => domain::Tier::Proceed,
-                Tier::Regenerate => domain::Tier::Regenerate,
-                Tier::Replan => domain::Tier::Replan,
-                Tier::Abstain => domain::Tier::Abstain,
-                Tier::Unspecified => return Err(unknown("tier", grounding.tier)),
-            },
+            tier: tier(grounding.tier()).ok_or_else(|| unknown("tier", grounding.tier))?,
             degraded: grounding.degraded,
             counts: domain::Counts {
                 grounded: counts.grounded,
@@ -209,6 +204,17 @@ fn known<E: TryFrom<i32>>(field: &'static str, number: i32) -> Result<(), ProtoE
     E::try_from(number).map(|_| ()).map_err(|_| unknown(field, number))
 }
 
-fn unknown(field: &'static str, number: i32) -> ProtoError {
+pub(super) fn unknown(field: &'static str, number: i32) -> ProtoError {
     ProtoError::Value { field, found: number.to_string() }
+}
+
+/// GSAR's decision; none for one that this version does not know.
+pub(super) fn tier(tier: Tier) -> Option<domain::Tier> {
+    match tier {
+        Tier::Proceed => Some(domain::Tier::Proceed),
+        Tier::Regenerate => Some(domain::Tier::Regenerate),
+        Tier::Replan => Some(domain::Tier::Replan),
+        Tier::Abstain => Some(domain::Tier::Abstain),
+        Tier::Unspecified => None,
+    }
 }

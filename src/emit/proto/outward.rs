@@ -2,7 +2,7 @@
 
 use super::{
     Claim, Closed, Counts, Evidence, EvidenceType, Grounding, JudgeMetric, Label, Outcome, Provenance, Range,
-    Standing, TaskAnswer, Tier, Times, Usage, Verdict,
+    Standing, TaskAnswer, Tier, Times, Trajectory, Usage, Verdict,
 };
 use crate::domain;
 
@@ -47,6 +47,7 @@ impl From<&domain::Verdict> for Verdict {
                 closed: verdict.times.closed.map(|time| time.0),
                 emitted: verdict.times.emitted.0,
             }),
+            run: verdict.run.as_ref().map(Trajectory::from),
         }
     }
 }
