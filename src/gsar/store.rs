@@ -114,7 +114,7 @@ mod tests {
     use crate::score::{Entry, RunLimits};
 
     fn record(id: &str) -> Record {
-        let first = Entry { synthesis: "It is open.".into(), evidence: Some(Json::Null), key: None };
+        let first = Entry { synthesis: "It is open.".into(), evidence: Some(Json::Bool(true)), key: None };
         let run = Run::open(id.into(), RunLimits::default(), first, Time(7));
         Record { run, key: Some("k".into()), request: "d".into(), callbacks: None, emitted: false }
     }
