@@ -65,6 +65,7 @@ impl House {
             checker: None,
             tracer: None,
             feedback: None,
+            runs: None,
             desk: Some(desk),
             access: Access::open(&config).unwrap(),
         };
