@@ -143,7 +143,7 @@ impl JsonlFile {
     fn was_moved_away(&self) -> bool {
         match (fs::metadata(&self.config.path), self.file.metadata()) {
             (Ok(there), Ok(ours)) => identity(&there) != identity(&ours),
-            (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+            (Err(error), _) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
             (_, Err(_)) => false,
         }
     }

@@ -21,6 +21,9 @@ use crate::receive::{self, Acknowledge, Delivery, Door};
 use crate::spool::{Replay, Spool};
 use crate::{metrics, serve};
 
+/// The part of `flow.drain` that senders have to end their requests: the larger part is for the traces.
+const SENDERS_SHARE: u32 = 4;
+
 /// A daemon whose ports are bound and whose model is loaded, and that does nothing yet.
 pub struct App {
     config: Config,
@@ -123,11 +126,13 @@ impl App {
             Arc::clone(&self.sinks),
         )?;
         let (door, deliveries) = self.door;
+        let closing = door.closing();
         let (spool, replay) = self.stored.unzip();
         let assembly = Assembly::new(
             self.config.assemble.clone(),
             concurrency,
             deliveries,
+            closing,
             Arc::clone(&self.assayer),
             Arc::clone(&self.sinks),
         );
@@ -162,8 +167,9 @@ impl App {
 
         ready_in.send_replace(serve::Readiness::Stopping);
         metrics::process_ready(false);
-        let drained = tokio::time::timeout(self.config.flow.drain.0, async {
-            intake.close().await;
+        let patience = self.config.flow.drain.0;
+        let drained = tokio::time::timeout(patience, async {
+            intake.close(patience / SENDERS_SHARE).await;
             (&mut assembly).await
         });
         let ended = match drained.await {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::Assayer;
 use super::assay::{Settled, assay};
@@ -36,6 +37,8 @@ pub(super) struct Assembly {
     assembler: Assembler<Stake>,
     deliveries: mpsc::Receiver<Delivery>,
     looks: (mpsc::Sender<Look>, mpsc::Receiver<Look>),
+    /// The door closes.
+    closing: CancellationToken,
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
     concurrency: usize,
@@ -48,11 +51,12 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// An assembly that waits for its first delivery.
+    /// An assembly that waits for its first delivery. After `closing` it takes only what is on its way already.
     pub fn new(
         config: Config,
         concurrency: usize,
         deliveries: mpsc::Receiver<Delivery>,
+        closing: CancellationToken,
         assayer: Arc<Assayer>,
         sinks: Arc<Sinks>,
     ) -> Self {
@@ -60,6 +64,7 @@ impl Assembly {
             assembler: Assembler::new(config),
             deliveries,
             looks: mpsc::channel(LOOKS),
+            closing,
             assayer,
             sinks,
             concurrency,
@@ -88,11 +93,12 @@ impl Assembly {
         })
     }
 
-    /// Works until every door is closed and every trace has its outcome.
+    /// Works until the door is closed and every trace has its outcome.
     pub async fn run(mut self) {
         let mut gauges = interval(GAUGES);
         gauges.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_open = true;
+        let closing = self.closing.clone();
         while is_open || self.assembler.open() > 0 || !self.working.is_empty() {
             self.start_work();
             let has_room = self.working.len() < self.concurrency;
@@ -111,6 +117,7 @@ impl Assembly {
                     // Who asked may have gone.
                     let _ = reply.send(self.assembler.sight(trace_id));
                 }
+                () = closing.cancelled(), if is_open && !self.deliveries.is_closed() => self.deliveries.close(),
                 () = sleep_until(wake.into()), if timeout.is_some() => {}
                 _ = gauges.tick() => self.gauge(),
             }

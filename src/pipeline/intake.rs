@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{StartError, stored};
+use super::StartError;
+use super::stored::Stored;
 use crate::metrics;
 use crate::receive::{self, Config, Door};
 use crate::spool::{Replay, Spool};
@@ -35,7 +36,8 @@ impl Intake {
     /// in beside what is new.
     pub fn start(config: &Config, listeners: Listeners, door: Door, stored: Option<(Spool, Replay)>) -> Self {
         let stop = CancellationToken::new();
-        let entry = stored.as_ref().map_or_else(|| door.clone(), |(spool, _)| stored::storing(&door, spool));
+        let stored = stored.map(|(spool, replay)| (Stored::new(spool), replay));
+        let entry = stored.as_ref().map_or_else(|| door.clone(), |(stored, _)| stored.before(&door));
         let mut receivers = JoinSet::new();
         if let Some(listener) = listeners.grpc {
             let (config, entry, stop) = (config.clone(), entry.clone(), stop.clone());
@@ -47,8 +49,7 @@ impl Intake {
             receivers
                 .spawn(async move { ("http", receive::serve_http(listener, &config, entry, stop).await) });
         }
-        let replaying =
-            stored.map(|(spool, replay)| tokio::spawn(stored::deliver(spool, replay, door.clone())));
+        let replaying = stored.map(|(stored, replay)| tokio::spawn(stored.deliver(replay, door.clone())));
         let gauge = tokio::spawn(show_held_bytes(door.clone()));
         Self { door, stop, receivers, replaying, gauge }
     }
@@ -64,10 +65,14 @@ impl Intake {
         StartError::Receiver { receiver, source }
     }
 
-    /// Takes nothing more, finishes what is in flight, and lets go of the door: the assembly then sees the end.
-    pub async fn close(mut self) {
+    /// Takes nothing more, finishes what is in flight within `patience`, and closes the door: the assembly then sees the end.
+    pub async fn close(mut self, patience: Duration) {
         self.stop.cancel();
-        while self.receivers.join_next().await.is_some() {}
+        let finished = async { while self.receivers.join_next().await.is_some() {} };
+        if tokio::time::timeout(patience, finished).await.is_err() {
+            // A frozen client answers no goodbye. Its connection must not cost the open traces their verdicts.
+            tracing::warn!("a sender does not let go of its connection; stopping without it");
+        }
         self.door.close();
         if let Some(replaying) = self.replaying {
             // It meets the closed door; what it has not delivered stays stored.

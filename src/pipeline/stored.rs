@@ -1,14 +1,36 @@
-//! `acknowledge: stored`: what a sender was promised is on disk, and comes back after a kill.
+//! `acknowledge: stored`: what a sender was promised is on disk. It comes back after a kill, and after a verdict that could not
+//! be written.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::StartError;
 use crate::receive::{Arrival, Door, Held, Raw, Refusal};
 use crate::spool::{Config, Entry, Replay, Spool, SpoolError, SpoolId};
 use crate::ticket::{Outcome, Promise};
+
+/// How long a delivery waits before it is evaluated again; twice as long each time, at most [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// A spool, and which of its deliveries have to be evaluated again.
+#[derive(Clone)]
+pub(super) struct Stored {
+    spool: Spool,
+    again: Arc<Again>,
+}
+
+/// Bounded by the deliveries that the spool holds.
+#[derive(Default)]
+struct Again {
+    ids: Mutex<Vec<SpoolId>>,
+    wake: Notify,
+}
 
 /// Opens the spool under `data_dir` and says what an earlier process left in it.
 pub(super) async fn open(data_dir: &Path, config: &Config) -> Result<(Spool, Replay), StartError> {
@@ -35,66 +57,108 @@ pub(super) async fn open(data_dir: &Path, config: &Config) -> Result<(Spool, Rep
     Ok((spool, replay))
 }
 
-/// A door that lets nothing in that is not in `spool`.
-pub(super) fn storing(door: &Door, spool: &Spool) -> Door {
-    let spool = spool.clone();
-    let store = move |raw: Raw| -> BoxFuture<'static, Result<Promise, Refusal>> {
-        let spool = spool.clone();
-        async move {
-            let kind = raw.kind();
-            let id = spool.append(kind, raw.body).await.map_err(refusal)?;
-            Ok(promise(spool, id))
-        }
-        .boxed()
-    };
-    door.clone().storing(store)
-}
+impl Stored {
+    /// With nothing to evaluate again yet.
+    pub fn new(spool: Spool) -> Self {
+        Self { spool, again: Arc::default() }
+    }
 
-/// Delivers what an earlier process left, as fast as there is room. Ends early when the door closes.
-pub(super) async fn deliver(spool: Spool, mut replay: Replay, door: Door) {
-    while let Some(next) = replay.next().await {
-        let (id, entry) = match next {
-            Ok(found) => found,
-            // Of this entry alone; it is settled, since it cannot be read again.
-            Err(error) => {
-                tracing::error!(%error, "a stored delivery cannot be read");
+    /// A door that lets nothing in that is not in the spool.
+    pub fn before(&self, door: &Door) -> Door {
+        let stored = self.clone();
+        let store = move |raw: Raw| -> BoxFuture<'static, Result<Promise, Refusal>> {
+            let stored = stored.clone();
+            async move {
+                let kind = raw.kind();
+                let id = stored.spool.append(kind, raw.body).await.map_err(refusal)?;
+                Ok(stored.promise(id))
+            }
+            .boxed()
+        };
+        door.clone().storing(store)
+    }
+
+    /// Delivers what an earlier process left, as fast as there is room; then, until the door closes, what has to be evaluated
+    /// again.
+    pub async fn deliver(self, mut replay: Replay, door: Door) {
+        while let Some(next) = replay.next().await {
+            match next {
+                Ok((id, entry)) => {
+                    if self.deliver_one(id, entry, &door).await == Err(Refusal::Closing) {
+                        return;
+                    }
+                }
+                // Of this entry alone; it is settled, since it cannot be read again.
+                Err(error) => tracing::error!(%error, "a stored delivery cannot be read"),
+            }
+        }
+        let closing = door.closing();
+        closing.run_until_cancelled(self.deliver_again(&door)).await;
+    }
+
+    async fn deliver_again(&self, door: &Door) {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let quiet = tokio::time::timeout(2 * wait, self.again.wake.notified()).await.is_err();
+            if quiet {
+                wait = FIRST_WAIT;
                 continue;
             }
-        };
+            // What fails together is tried together.
+            tokio::time::sleep(wait).await;
+            let ids = std::mem::take(&mut *self.again.ids.lock().unwrap_or_else(PoisonError::into_inner));
+            tracing::info!(deliveries = ids.len(), "evaluating stored deliveries again");
+            for id in ids {
+                let spool = self.spool.clone();
+                match tokio::task::spawn_blocking(move || (spool.read(&id), id)).await {
+                    Ok((Ok(entry), id)) => {
+                        if self.deliver_one(id, entry, door).await == Err(Refusal::Closing) {
+                            return;
+                        }
+                    }
+                    // It stays stored; the next start reports what is damaged.
+                    Ok((Err(error), _)) => tracing::error!(%error, "a stored delivery cannot be read"),
+                    Err(error) => tracing::error!(%error, "reading a stored delivery was stopped"),
+                }
+            }
+            wait = (2 * wait).min(LONGEST_WAIT);
+        }
+    }
+
+    async fn deliver_one(&self, id: SpoolId, entry: Entry, door: &Door) -> Result<(), Refusal> {
         let Entry { kind, bytes } = entry;
-        let promise = promise(spool.clone(), id);
         let Some(raw) = Raw::new(kind, bytes) else {
             tracing::error!(
                 kind,
                 "a stored delivery is of a kind that this version does not know; it stays stored"
             );
-            promise.ticket().settle(Outcome::Retry);
-            continue;
+            return Ok(());
         };
-        let arrival = match Arrival::read(&raw, promise) {
+        let arrival = match Arrival::read(&raw, self.promise(id)) {
             Ok(arrival) => arrival,
             // It was read before it was stored, so this is a change of versions. Its promise is gone: settled.
             Err(error) => {
                 tracing::error!(%error, "a stored delivery cannot be read by this version; it is given up");
-                continue;
+                return Ok(());
             }
         };
-        if let Err(refusal) = door.admit_waiting(arrival, Held::default()).await {
-            if refusal == Refusal::Closing {
-                return;
-            }
+        let admitted = door.admit_waiting(arrival, Held::default()).await;
+        if let Err(refusal @ Refusal::TooLarge { .. }) = &admitted {
             tracing::error!(%refusal, "a stored delivery does not fit; it stays stored");
         }
+        admitted
     }
-}
 
-fn promise(spool: Spool, id: SpoolId) -> Promise {
-    Promise::new(move |outcome| match outcome {
-        Outcome::Done => spool.settled(id),
-        Outcome::Retry => {
-            tracing::debug!("a stored delivery is not done; it is delivered again at the next start")
-        }
-    })
+    fn promise(&self, id: SpoolId) -> Promise {
+        let Self { spool, again } = self.clone();
+        Promise::new(move |outcome| match outcome {
+            Outcome::Done => spool.settled(id),
+            Outcome::Retry => {
+                again.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+                again.wake.notify_one();
+            }
+        })
+    }
 }
 
 fn refusal(error: SpoolError) -> Refusal {
@@ -108,5 +172,49 @@ fn refusal(error: SpoolError) -> Refusal {
             tracing::error!(error = %other, "a delivery cannot be stored");
             Refusal::NotStored
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::otlp::{Encoding, Signal};
+    use crate::receive::{self, Acknowledge};
+
+    fn request() -> (Arrival, Raw) {
+        let body = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"traceId":"{}"}}]}}]}}]}}"#,
+            "01".repeat(16)
+        );
+        let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
+        (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
+    }
+
+    #[tokio::test]
+    async fn a_delivery_that_is_not_done_comes_again_until_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
+        let config = receive::Config { acknowledge: Acknowledge::Stored, ..receive::Config::default() };
+        let (door, mut deliveries) = receive::open(&config);
+        let stored = Stored::new(spool.clone());
+        let entry = stored.before(&door);
+        let delivering = tokio::spawn(stored.deliver(replay, door.clone()));
+        entry.admit(request().0, Held::default()).await.unwrap();
+
+        for outcome in [Outcome::Retry, Outcome::Retry, Outcome::Done] {
+            let (_, logs, mut stakes) = deliveries.recv().await.unwrap().into_parts();
+            assert_eq!(logs.len(), 1);
+            let stake = stakes.cut(0);
+            drop(stakes);
+            stake.settle(outcome);
+        }
+        door.close();
+        delivering.await.unwrap();
+        drop((entry, door));
+        assert!(deliveries.recv().await.is_none(), "what is done does not come again");
+        spool.close().await;
+        drop(spool);
+        let (_spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
+        assert_eq!(replay.recovery().entries, 0);
     }
 }

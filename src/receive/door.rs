@@ -144,6 +144,12 @@ impl Door {
         self.closing.cancel();
     }
 
+    /// Cancelled when the door closes, for whoever takes what it admits: then nothing comes any more but what is on its way,
+    /// whoever still holds a clone of it.
+    pub fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
     /// Bytes that are held now.
     pub fn held_bytes(&self) -> usize {
         self.limit.saturating_sub(self.budget.available_permits())
