@@ -221,6 +221,12 @@ pub struct Verdict {
     pub session_id: Option<String>,
     /// The spans that told the story.
     pub span_ids: Vec<SpanId>,
+    /// The span whose output is the answer, else the topmost one that arrived: where the verdict belongs in the trace.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub evaluated_span_id: Option<SpanId>,
+    /// That span's `gen_ai.response.id`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub response_id: Option<String>,
     /// `service.name`.
     pub service: Option<String>,
     /// The agent that answered.

@@ -6,7 +6,7 @@ use super::plan::digest;
 use super::{Plan, Run, Stand, hallucination_probability, label, partition, score, tier};
 use crate::domain::{
     AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Ended, Grounding, Nobody, Outcome, Partition,
-    Question, Questions, Response, Skip, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time, Times,
+    Question, Questions, Response, Skip, Span, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time, Times,
     Trace, TraceId, Usage, Verdict,
 };
 
@@ -22,6 +22,10 @@ pub struct Origin {
     pub revision: u32,
     /// The service that sent it.
     pub service: Option<String>,
+    /// Its topmost span.
+    pub root: Option<SpanId>,
+    /// The model's own ids of responses (`gen_ai.response.id`), by the span that carries one.
+    pub response_ids: HashMap<SpanId, String>,
     /// Why it was taken as complete.
     pub closed: Option<Closed>,
     /// What limits cut off before it was read.
@@ -41,12 +45,26 @@ impl Origin {
             trace_id: Some(trace.trace_id),
             revision: trace.revision,
             service: roots.chain(&trace.spans).find_map(service),
+            root: topmost(trace),
+            response_ids: trace.spans.iter().filter_map(response_id).collect(),
             closed: Some(trace.closed),
             truncated: trace.truncated.clone(),
             first_span: trace.spans.iter().map(|span| span.start).filter(|start| start.is_known()).min(),
             closed_at: Some(trace.closed_at),
         }
     }
+}
+
+/// The earliest span whose parent is not here.
+fn topmost(trace: &Trace) -> Option<SpanId> {
+    let here: BTreeSet<SpanId> = trace.spans.iter().map(|span| span.span_id).collect();
+    let is_top = |span: &&Span| span.parent_id.is_none_or(|parent| !here.contains(&parent));
+    let top = trace.spans.iter().filter(is_top).min_by_key(|span| (span.parent_id.is_some(), span.start));
+    top.map(|span| span.span_id)
+}
+
+fn response_id(span: &Span) -> Option<(SpanId, String)> {
+    span.attributes.text("gen_ai.response.id").map(|id| (span.span_id, id.to_owned()))
 }
 
 /// The verdict on a story.
@@ -75,6 +93,9 @@ pub fn verdict(
     let mut verdict = bare(origin, plan, now);
     verdict.session_id = story.session_id.clone();
     verdict.span_ids = span_ids(story);
+    verdict.evaluated_span_id = answering_span(story).or(origin.root);
+    verdict.response_id =
+        verdict.evaluated_span_id.and_then(|span| origin.response_ids.get(&span)).cloned();
     verdict.service = story.service.clone().or(verdict.service);
     verdict.agent = answering_agent(story);
     verdict.model = story.model.clone();
@@ -168,6 +189,8 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
         trace_id: origin.trace_id,
         session_id: None,
         span_ids: Vec::new(),
+        evaluated_span_id: origin.root,
+        response_id: None,
         service: origin.service.clone(),
         agent: None,
         model: None,
@@ -314,6 +337,12 @@ fn reasoning(response: &Response) -> Option<String> {
 fn span_ids(story: &Story) -> Vec<SpanId> {
     let mut seen = BTreeSet::new();
     story.steps.iter().filter_map(|step| step.span_id).filter(|id| seen.insert(*id)).collect()
+}
+
+/// The span whose output is the answer, if one tells it.
+fn answering_span(story: &Story) -> Option<SpanId> {
+    let answer = story.steps.iter().rev().find(|step| step.kind == StepKind::Answer);
+    answer.and_then(|step| step.span_id)
 }
 
 fn answering_agent(story: &Story) -> Option<String> {

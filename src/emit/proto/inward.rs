@@ -28,6 +28,12 @@ impl TryFrom<Verdict> for domain::Verdict {
                 .iter()
                 .map(|bytes| span_id("span_ids", bytes))
                 .collect::<Result<_, _>>()?,
+            evaluated_span_id: verdict
+                .evaluated_span_id
+                .as_deref()
+                .map(|bytes| span_id("evaluated_span_id", bytes))
+                .transpose()?,
+            response_id: verdict.response_id,
             service: verdict.service,
             agent: verdict.agent,
             model: verdict.model,

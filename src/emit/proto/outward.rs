@@ -15,6 +15,8 @@ impl From<&domain::Verdict> for Verdict {
             trace_id: verdict.trace_id.map(|id| id.as_bytes().to_vec()),
             session_id: verdict.session_id.clone(),
             span_ids: verdict.span_ids.iter().map(|id| id.as_bytes().to_vec()).collect(),
+            evaluated_span_id: verdict.evaluated_span_id.map(|id| id.as_bytes().to_vec()),
+            response_id: verdict.response_id.clone(),
             service: verdict.service.clone(),
             agent: verdict.agent.clone(),
             model: verdict.model.clone(),

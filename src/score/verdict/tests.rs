@@ -12,6 +12,8 @@ fn origin() -> Origin {
     Origin {
         trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap()),
         service: Some("gateway".to_owned()),
+        root: "00000000000000ff".parse().ok(),
+        response_ids: HashMap::from([("00000000000000a1".parse().unwrap(), "chatcmpl-1".to_owned())]),
         closed: Some(Closed::Root),
         truncated: vec!["spans: 2 beyond the limit of 10".to_owned()],
         first_span: Some(Time(5)),
@@ -126,7 +128,8 @@ fn a_verdict_holds_all_that_its_readers_are_promised() {
     let json = serde_json::to_value(of(&questions, &answers)).unwrap();
     let expected = serde_json::json!({
         "schema": 1, "verdict_id": json["verdict_id"], "revision": 0, "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
-        "session_id": "s-1", "span_ids": ["00000000000000a1", "00000000000000b2"], "service": "support-bot",
+        "session_id": "s-1", "span_ids": ["00000000000000a1", "00000000000000b2"],
+        "evaluated_span_id": "00000000000000a1", "response_id": "chatcmpl-1", "service": "support-bot",
         "agent": "refunds", "model": "gpt-6", "outcome": "scored", "reason": null, "label": "hallucination",
         "hallucination_probability": 0.5,
         "grounding": {
@@ -256,4 +259,17 @@ fn a_judge_that_did_not_answer_is_said_and_changes_no_score() {
     assert_eq!(broken.judge_error.as_deref(), Some("refused"));
     assert!(broken.degraded && !fine.degraded);
     assert_eq!(broken.grounding.unwrap().score, fine.grounding.unwrap().score);
+}
+
+#[test]
+fn a_verdict_belongs_to_the_span_that_answered_else_to_the_topmost_one() {
+    let answers = answers(vec![local(0, [0.9, 0.05, 0.05])]);
+    let questions = asked(&[ToolMatch]);
+    let told = of(&questions, &answers);
+    assert_eq!(told.evaluated_span_id, "00000000000000a1".parse().ok());
+    let mut nameless = story();
+    nameless.steps.iter_mut().for_each(|step| step.span_id = None);
+    let untold = verdict(&origin(), &nameless, &questions, &answers, &plan(), NOW);
+    assert_eq!((untold.evaluated_span_id, untold.response_id), (origin().root, None));
+    assert_eq!(skipped(&origin(), &Skip::NoAnswer, &plan(), NOW).evaluated_span_id, origin().root);
 }
