@@ -77,6 +77,7 @@ impl Config {
         self.feedback.check(&mut problems);
         self.gsar.check(&mut problems);
         self.serve.check(&mut problems);
+        self.flow.check(&mut problems);
         self.log.check(&mut problems);
         problems
     }
@@ -90,10 +91,27 @@ pub struct Flow {
     pub concurrency: NonZeroUsize,
     /// How long a stopping daemon waits for open traces to get their verdicts before it gives up (exit code 1).
     pub drain: Period,
+    /// How often a known true and a known false answer are evaluated, so that alerts see when evaluation has stopped or has
+    /// lost its judgement. The decision model alone is asked. `null` means never.
+    pub self_check: Option<Period>,
+}
+
+impl Flow {
+    fn check(&self, problems: &mut Vec<String>) {
+        if let Some(period) = self.self_check
+            && period < Period::seconds(1)
+        {
+            problems.push(format!("flow.self_check ({period}) must be at least 1s; null means never"));
+        }
+    }
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Self { concurrency: NonZeroUsize::new(256).expect("256 is not zero"), drain: Period::seconds(30) }
+        Self {
+            concurrency: NonZeroUsize::new(256).expect("256 is not zero"),
+            drain: Period::seconds(30),
+            self_check: Some(Period::seconds(60)),
+        }
     }
 }

@@ -153,6 +153,31 @@ pub const OLDEST_PENDING: Metric = gauge(
 /// Traces being evaluated.
 pub const ASSAY_IN_FLIGHT: Metric =
     gauge("assayd_assay_in_flight_traces", "traces", &[], "Complete traces that are being evaluated now.");
+/// Checks of the house by itself.
+pub const SELF_CHECKS: Metric = counter(
+    "assayd_self_check_runs_total",
+    "checks",
+    &[closed("result", &["ok", "wrong", "failed"])],
+    "Checks of a known true and a known false answer: ok if the false one looks worse, wrong if not, failed if one was not \
+     evaluated.",
+);
+/// When the house last evaluated its own check.
+pub const SELF_CHECK_SUCCESS: Metric = gauge(
+    "assayd_self_check_success_timestamp_seconds",
+    "seconds",
+    &[],
+    "When the last self-check was evaluated, right or wrong, since the Unix epoch; 0 before the first.",
+);
+/// How often it checks.
+pub const SELF_CHECK_INTERVAL: Metric = gauge(
+    "assayd_self_check_interval_seconds",
+    "seconds",
+    &[],
+    "The setting flow.self_check; 0 if there are none, as in a process that evaluates nothing.",
+);
+/// Time of a check.
+pub const SELF_CHECK_SECONDS: Metric =
+    histogram("assayd_self_check_seconds", "seconds", SECONDS, &[], "Time of a self-check.");
 
 /// Requests received.
 pub const RECEIVE_REQUESTS: Metric = counter(
@@ -220,6 +245,9 @@ pub const RECEIVE_HELD_BYTES: Metric = gauge(
     &[],
     "Bytes of admitted spans that have no verdict yet; the door closes at receive.max_bytes.",
 );
+/// The bound of the bytes held.
+pub const RECEIVE_LIMIT: Metric =
+    gauge("assayd_receive_limit_bytes", "bytes", &[], "The setting receive.max_bytes.");
 /// Messages set aside.
 pub const RECEIVE_DEAD_LETTERS: Metric = counter(
     "assayd_receive_dead_letters_total",
@@ -259,6 +287,9 @@ pub const SPOOL_HELD_BYTES: Metric =
 /// Deliveries stored and not done.
 pub const SPOOL_HELD_DELIVERIES: Metric =
     gauge("assayd_spool_held_deliveries", "deliveries", &[], "Stored deliveries that are not done.");
+/// The bound of the spool's space.
+pub const SPOOL_LIMIT: Metric =
+    gauge("assayd_spool_limit_bytes", "bytes", &[], "The setting spool.max_bytes; 0 if there is no spool.");
 /// Deliveries replayed.
 pub const SPOOL_REPLAYED: Metric = counter(
     "assayd_spool_replayed_total",
@@ -604,6 +635,10 @@ pub static ALL: &[Metric] = &[
     VERDICT_LATENCY,
     OLDEST_PENDING,
     ASSAY_IN_FLIGHT,
+    SELF_CHECKS,
+    SELF_CHECK_SUCCESS,
+    SELF_CHECK_INTERVAL,
+    SELF_CHECK_SECONDS,
     RECEIVE_REQUESTS,
     RECEIVE_SPANS,
     RECEIVE_LOGS,
@@ -613,6 +648,7 @@ pub static ALL: &[Metric] = &[
     RECEIVE_BASE64_IDS,
     RECEIVE_LATENESS,
     RECEIVE_HELD_BYTES,
+    RECEIVE_LIMIT,
     RECEIVE_DEAD_LETTERS,
     SPOOL_APPENDS,
     SPOOL_COMMIT_DELIVERIES,
@@ -620,6 +656,7 @@ pub static ALL: &[Metric] = &[
     SPOOL_COMMIT_SECONDS,
     SPOOL_HELD_BYTES,
     SPOOL_HELD_DELIVERIES,
+    SPOOL_LIMIT,
     SPOOL_REPLAYED,
     SPOOL_LOST_BYTES,
     ASSEMBLE_LIVE_TRACES,

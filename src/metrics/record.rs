@@ -87,6 +87,22 @@ pub fn assay_in_flight(traces: usize) {
     all::ASSAY_IN_FLIGHT.set(traces as f64, []);
 }
 
+/// A self-check ended: `result` is `ok`, `wrong` or `failed`.
+pub fn self_check(result: &'static str, took: Duration) {
+    all::SELF_CHECKS.add(1, [result.into()]);
+    all::SELF_CHECK_SECONDS.record(took.as_secs_f64(), []);
+}
+
+/// A self-check was evaluated, so long after the Unix epoch.
+pub fn self_check_succeeded(since_epoch: Duration) {
+    all::SELF_CHECK_SUCCESS.set(since_epoch.as_secs_f64(), []);
+}
+
+/// How often the house checks itself; 0 if it does not.
+pub fn self_check_interval(seconds: f64) {
+    all::SELF_CHECK_INTERVAL.set(seconds, []);
+}
+
 /// A request was admitted: `receiver` is `grpc`, `http`, `kafka` or `files`, `signal` is `traces` or `logs`.
 pub fn receive_request(receiver: &'static str, signal: &'static str) {
     all::RECEIVE_REQUESTS.add(1, [receiver.into(), signal.into()]);
@@ -133,6 +149,11 @@ pub fn receive_held_bytes(bytes: usize) {
     all::RECEIVE_HELD_BYTES.set(bytes as f64, []);
 }
 
+/// The most bytes that may be held.
+pub fn receive_limit(bytes: usize) {
+    all::RECEIVE_LIMIT.set(bytes as f64, []);
+}
+
 /// A message that cannot be decoded was set aside.
 pub fn receive_dead_letter(receiver: &'static str) {
     all::RECEIVE_DEAD_LETTERS.add(1, [receiver.into()]);
@@ -154,6 +175,11 @@ pub fn spool_commit(deliveries: usize, bytes: usize, took: Duration) {
 pub fn spool_held(bytes: u64, deliveries: usize) {
     all::SPOOL_HELD_BYTES.set(bytes as f64, []);
     all::SPOOL_HELD_DELIVERIES.set(deliveries as f64, []);
+}
+
+/// The most bytes on disk that the spool may hold; 0 if there is no spool.
+pub fn spool_limit(bytes: u64) {
+    all::SPOOL_LIMIT.set(bytes as f64, []);
 }
 
 /// What was found at the start: deliveries to replay, bytes that are damaged, and bytes of writes that were cut off.
@@ -393,6 +419,11 @@ mod tests {
         verdict_latency(second);
         oldest_pending(second);
         assay_in_flight(3);
+        self_check("wrong", second);
+        self_check_succeeded(second);
+        self_check_interval(60.0);
+        receive_limit(9);
+        spool_limit(9);
         receive_request("grpc", "traces");
         receive_spans("grpc", 5);
         receive_logs("http", 5);

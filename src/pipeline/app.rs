@@ -12,7 +12,7 @@ use super::admin::{self, Admin};
 use super::assembly::Assembly;
 use super::intake::{Intake, Listeners};
 use super::runs::Keeping;
-use super::{Assayer, StartError, stored};
+use super::{Assayer, StartError, self_check, stored};
 use crate::config::Config;
 use crate::domain::ByteSize;
 use crate::emit::{Recent, RecentConfig, Sinks};
@@ -91,6 +91,8 @@ impl App {
             http: address("receive.http", http.as_ref())?,
             admin: admin.local_addr().map_err(|source| unbound("serve", config.serve.listen, source))?,
         };
+        metrics::receive_limit(config.receive.max_bytes.as_usize());
+        metrics::spool_limit(stored.as_ref().map_or(0, |_| config.spool.max_bytes.0));
         Ok(Self {
             door: receive::open(&config.receive),
             assayer: Arc::new(assayer),
@@ -158,7 +160,11 @@ impl App {
             ready_in.send_replace(serve::Readiness::Ready);
             metrics::process_ready(true);
             tracing::info!(model = self.assayer.desk().info().name, "ready");
-            Err::<(), _>(intake.failed().await)
+            let failure = tokio::select! {
+                failure = intake.failed() => failure,
+                never = self_check::run(&self.assayer, self.config.flow.self_check) => match never {},
+            };
+            Err::<(), _>(failure)
         };
         let failure = tokio::select! {
             () = shutdown => None,

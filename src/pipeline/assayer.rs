@@ -104,6 +104,14 @@ impl Assayer {
         score::of_run(run, &self.plan, self.clock.now())
     }
 
+    /// The verdict of the decision model alone on a response and its context; nothing is counted.
+    pub(super) async fn rehearse(&self, request: &CheckRequest) -> Verdict {
+        let story = story_of(request);
+        let questions = ask::questions(&story, &self.asking);
+        let answers = self.cascade.rehearse(&questions).await;
+        score::verdict(&Origin::default(), &story, &questions, &answers, &self.plan, self.clock.now())
+    }
+
     async fn follow(&self, trace: &Trace, origin: &Origin) -> (Verdict, Option<Story>) {
         let story = match told(trace) {
             Ok(story) => story,

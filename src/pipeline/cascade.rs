@@ -35,17 +35,29 @@ impl Cascade {
     /// decision model did not answer, unless there was no evidence: then there is none for the judge either. If the judge
     /// fails, or leaves a question open, the decision model's answer stays, and the answers say so.
     pub async fn answer(&self, questions: &Questions) -> Answers {
+        let mut answers = self.decide(questions).await;
+        if let Some(judge) = &self.judge {
+            self.escalate(&**judge, &questions.inquiries, &mut answers).await;
+        }
+        answers.responses.extend(questions.unasked.iter().map(|(id, why)| nobody(id, why.clone())));
+        count(&answers);
+        answers
+    }
+
+    /// The decision model's answers alone: no judge, and not counted. For checks of the house itself.
+    pub async fn rehearse(&self, questions: &Questions) -> Answers {
+        let mut answers = self.decide(questions).await;
+        answers.responses.extend(questions.unasked.iter().map(|(id, why)| nobody(id, why.clone())));
+        answers
+    }
+
+    async fn decide(&self, questions: &Questions) -> Answers {
         let replies =
             join_all(questions.inquiries.iter().map(|inquiry| self.desk.ask(inquiry.clone()))).await;
         let mut answers = Answers::default();
         for (inquiry, reply) in questions.inquiries.iter().zip(replies) {
             decided(inquiry, reply, &mut answers);
         }
-        if let Some(judge) = &self.judge {
-            self.escalate(&**judge, &questions.inquiries, &mut answers).await;
-        }
-        answers.responses.extend(questions.unasked.iter().map(|(id, why)| nobody(id, why.clone())));
-        count(&answers);
         answers
     }
 

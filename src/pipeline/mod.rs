@@ -11,6 +11,7 @@ mod clock;
 mod intake;
 mod panic;
 mod runs;
+mod self_check;
 mod start;
 mod stored;
 
