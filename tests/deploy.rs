@@ -32,7 +32,9 @@ fn documents(path: &Path) -> Vec<Value> {
         part.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
     });
     parts
-        .map(|part| serde_saphyr::from_str(part).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+        .map(|part| {
+            serde_saphyr::from_str(part).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        })
         .collect()
 }
 
@@ -60,15 +62,20 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 #[test]
 fn every_configuration_that_is_shipped_loads() {
-    let shipped =
-        files(&root().join("deploy"), &|path| path.file_name().is_some_and(|n| {
+    let shipped = files(&root().join("deploy"), &|path| {
+        path.file_name().is_some_and(|n| {
             let name = n.to_string_lossy();
-            name.starts_with("assayd") && name.ends_with(".yaml") && !name.contains(".rules.") && !name.contains(".alerts.")
-        }));
+            name.starts_with("assayd")
+                && name.ends_with(".yaml")
+                && !name.contains(".rules.")
+                && !name.contains(".alerts.")
+        })
+    });
     assert!(shipped.len() >= 3, "{shipped:?}");
     for path in shipped {
         let text = fs::read_to_string(&path).unwrap();
-        let loaded = config::parse(&text, &path.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
+        let loaded =
+            config::parse(&text, &path.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.problems(), Vec::<String>::new(), "{}", path.display());
     }
 }
@@ -115,7 +122,8 @@ fn selectors(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
             if letters.get(next) == Some(&'(') {
                 let end = next + letters[next..].iter().position(|c| *c == ')').unwrap();
                 let inside: String = letters[next + 1..end].iter().collect();
-                labels.extend(inside.split(',').map(|label| label.trim().to_owned()).filter(|l| !l.is_empty()));
+                labels
+                    .extend(inside.split(',').map(|label| label.trim().to_owned()).filter(|l| !l.is_empty()));
                 at = end;
             }
             continue;
@@ -209,14 +217,19 @@ fn strangers(expression: &str, recorded: &BTreeSet<String>) -> Vec<String> {
             }
         }
     }
-    problems.extend(grouped.iter().filter(|label| !known.contains(label.as_str())).map(|label| {
-        format!("no metric here has the label {label}")
-    }));
+    problems.extend(
+        grouped
+            .iter()
+            .filter(|label| !known.contains(label.as_str()))
+            .map(|label| format!("no metric here has the label {label}")),
+    );
     problems.iter().map(|problem| format!("{problem}: {expression}")).collect()
 }
 
 fn rules(path: &str) -> Vec<Value> {
-    items(&yaml(path), "groups").flat_map(|group| items(group, "rules").cloned().collect::<Vec<_>>()).collect()
+    items(&yaml(path), "groups")
+        .flat_map(|group| items(group, "rules").cloned().collect::<Vec<_>>())
+        .collect()
 }
 
 const RECORDED: &str = "deploy/prometheus/assayd.rules.yaml";
@@ -231,7 +244,8 @@ fn rules_name_only_metrics_and_labels_that_exist() {
     let recorded = recorded();
     let all: Vec<Value> = rules(RECORDED).into_iter().chain(rules(ALERTS)).collect();
     assert!(all.len() > 40);
-    let problems: Vec<String> = all.iter().flat_map(|rule| strangers(text(rule, "expr"), &recorded)).collect();
+    let problems: Vec<String> =
+        all.iter().flat_map(|rule| strangers(text(rule, "expr"), &recorded)).collect();
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
@@ -292,7 +306,9 @@ fn the_check_of_expressions_sees_what_it_should() {
 #[test]
 fn every_alert_has_a_page_a_severity_and_a_case_for_and_against_it() {
     let mut fires: BTreeMap<String, [bool; 2]> = BTreeMap::new();
-    for file in files(&root().join("tests/deploy/prometheus"), &|path| path.extension().is_some_and(|e| e == "yaml")) {
+    for file in
+        files(&root().join("tests/deploy/prometheus"), &|path| path.extension().is_some_and(|e| e == "yaml"))
+    {
         let suite: Value = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         for case in items(&suite, "tests").flat_map(|test| items(test, "alert_rule_test")) {
             let expected = items(case, "exp_alerts").count() > 0;
@@ -307,7 +323,10 @@ fn every_alert_has_a_page_a_severity_and_a_case_for_and_against_it() {
         let severity = text(&alert["labels"], "severity");
         assert!(["page", "ticket"].contains(&severity), "{name}");
         let annotations = &alert["annotations"];
-        assert!(!text(annotations, "summary").is_empty() && !text(annotations, "description").is_empty(), "{name}");
+        assert!(
+            !text(annotations, "summary").is_empty() && !text(annotations, "description").is_empty(),
+            "{name}"
+        );
         let page = text(annotations, "runbook_url");
         let runbook = read(page);
         for part in ["**What it means.**", "**Look first"] {
@@ -316,7 +335,10 @@ fn every_alert_has_a_page_a_severity_and_a_case_for_and_against_it() {
         let heading = runbook.lines().next().unwrap();
         let short = name.strip_prefix("AssaydHallucinations").unwrap_or(name);
         assert!(heading.contains(short), "the heading of {page} does not name {name}");
-        assert!(index.lines().any(|line| line.contains(short) && line.contains(severity)), "{name} is not in the index");
+        assert!(
+            index.lines().any(|line| line.contains(short) && line.contains(severity)),
+            "{name} is not in the index"
+        );
         pages.insert(page.to_owned());
     }
     let all = files(&root().join("docs/runbooks"), &|path| !path.ends_with("README.md")).len();
@@ -350,7 +372,9 @@ fn runbooks_name_only_metrics_and_settings_that_exist() {
 #[test]
 fn pods_run_without_rights_that_they_do_not_need() {
     let mut workloads = 0;
-    for file in files(&root().join("deploy/kubernetes"), &|path| path.extension().is_some_and(|e| e == "yaml")) {
+    for file in
+        files(&root().join("deploy/kubernetes"), &|path| path.extension().is_some_and(|e| e == "yaml"))
+    {
         for object in documents(&file) {
             let kind = text(&object, "kind");
             if !["Deployment", "StatefulSet", "DaemonSet"].contains(&kind) {
@@ -384,7 +408,8 @@ fn pods_run_without_rights_that_they_do_not_need() {
 #[test]
 fn the_image_runs_as_nobody_in_particular_and_checks_itself() {
     let dockerfile = read("deploy/docker/Dockerfile");
-    let last = |word: &str| dockerfile.lines().rfind(|line| line.starts_with(word)).unwrap_or_default().to_owned();
+    let last =
+        |word: &str| dockerfile.lines().rfind(|line| line.starts_with(word)).unwrap_or_default().to_owned();
     assert_eq!(last("USER "), "USER 10001:10001");
     assert!(dockerfile.lines().filter(|line| line.starts_with("FROM ")).count() > 1, "one stage only");
     assert!(last("HEALTHCHECK").contains("/usr/lib/assayd/healthcheck"));

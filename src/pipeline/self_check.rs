@@ -65,7 +65,9 @@ fn told(finding: Finding) {
     match finding {
         Finding::Right => tracing::info!("the self-check is right again"),
         Finding::Wrong => {
-            tracing::warn!("the self-check's false answer looks no worse to the decision model than its true one");
+            tracing::warn!(
+                "the self-check's false answer looks no worse to the decision model than its true one"
+            );
         }
         Finding::Failed => tracing::error!("the self-check was not evaluated; traces will not be either"),
     }

@@ -6,8 +6,8 @@ use super::plan::digest;
 use super::{Plan, Run, Stand, hallucination_probability, label, partition, score, tier};
 use crate::domain::{
     AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Ended, Grounding, Nobody, Outcome, Partition,
-    Question, Questions, Response, Skip, Span, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time, Times,
-    Trace, TraceId, Usage, Verdict,
+    Question, Questions, Response, Skip, Span, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time,
+    Times, Trace, TraceId, Usage, Verdict,
 };
 
 /// Grows when a field of the verdict changes its meaning.
@@ -94,8 +94,7 @@ pub fn verdict(
     verdict.session_id = story.session_id.clone();
     verdict.span_ids = span_ids(story);
     verdict.evaluated_span_id = answering_span(story).or(origin.root);
-    verdict.response_id =
-        verdict.evaluated_span_id.and_then(|span| origin.response_ids.get(&span)).cloned();
+    verdict.response_id = verdict.evaluated_span_id.and_then(|span| origin.response_ids.get(&span)).cloned();
     verdict.service = story.service.clone().or(verdict.service);
     verdict.agent = answering_agent(story);
     verdict.model = story.model.clone();
