@@ -1,0 +1,83 @@
+// The real daemon on free ports, and a server before it that can go away or ask for a token.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export async function daemon(binary) {
+  const folder = mkdtempSync(join(tmpdir(), 'assayd-console-'));
+  const config = join(folder, 'assayd.yaml');
+  writeFileSync(config, `
+receive: { grpc: { listen: '127.0.0.1:0' }, http: { listen: '127.0.0.1:0' } }
+assemble: { root_grace: 200ms, idle: 1500ms }
+serve: { listen: '127.0.0.1:0' }
+emit: { jsonl: { path: ${JSON.stringify(join(folder, 'verdicts.jsonl'))} } }
+data_dir: ${JSON.stringify(join(folder, 'data'))}
+log: { format: json }
+`);
+  const process = spawn(binary, ['serve', '--config', config], { stdio: ['ignore', 'inherit', 'pipe'] });
+  let log = '';
+  const found = {};
+  await new Promise((resolve, reject) => {
+    process.on('exit', (code) => reject(new Error(`assayd ended with ${code}:\n${log}`)));
+    process.stderr.on('data', (bytes) => {
+      log += bytes;
+      const address = (word) => log.match(new RegExp(`"${word}":"([0-9.]+:[0-9]+)"`))?.[1];
+      found.http = address('http');
+      found.admin = address('admin');
+      if (found.http && found.admin && log.includes('"ready"')) resolve();
+    });
+  });
+  return {
+    otlp: found.http,
+    admin: found.admin,
+    log: () => log,
+    async stop() {
+      const ended = new Promise((resolve) => { process.removeAllListeners('exit'); process.on('exit', resolve); });
+      process.kill('SIGTERM');
+      const code = await ended;
+      rmSync(folder, { recursive: true, force: true });
+      return code;
+    },
+  };
+}
+
+/** Passes on to `target`. `down()` breaks all connections and takes no more until `up()`; with `token`, /v1 asks for it. */
+export async function front(target, { token = null } = {}) {
+  let isDown = false;
+  const sockets = new Set();
+  const server = createServer((incoming, outgoing) => {
+    if (isDown) return incoming.socket.destroy();
+    if (token && incoming.url.startsWith('/v1/') && incoming.headers.authorization !== `Bearer ${token}`) {
+      outgoing.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Bearer' });
+      return outgoing.end('{"detail":{"error_type":"unauthorized","message":"a token is needed"}}');
+    }
+    const [host, port] = target.split(':');
+    const onward = request({ host, port, path: incoming.url, method: incoming.method, headers: incoming.headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => onward.destroy());
+    incoming.pipe(onward);
+  });
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    address: `127.0.0.1:${server.address().port}`,
+    down() {
+      isDown = true;
+      for (const socket of sockets) socket.destroy();
+    },
+    up() { isDown = false; },
+    stop() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
