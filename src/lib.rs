@@ -8,7 +8,7 @@
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
 //! - 2 [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`], [`gsar`]: sockets, files, models
 //! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`transcript`], [`metrics`], [`logging`], [`secret`]: pure
-//! - 0 [`domain`], [`ticket`], [`error`]: words
+//! - 0 [`domain`], [`ticket`], [`error`], [`find`]: words, and what can be seen in a text without any of them
 
 #![warn(missing_docs)]
 
@@ -23,6 +23,7 @@ pub mod emit;
 pub mod error;
 pub mod evaluate;
 pub mod feedback;
+pub mod find;
 pub mod gsar;
 pub mod judge;
 pub mod logging;

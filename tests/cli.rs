@@ -57,7 +57,7 @@ fn a_wrong_configuration_ends_with_64_and_says_where() {
 #[test]
 fn a_configuration_that_can_be_used_is_called_fine() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
-    for name in ["assayd.yaml", "minimal.yaml", "kafka.yaml"] {
+    for name in ["assayd.yaml", "minimal.yaml", "kafka.yaml", "evaluators.yaml"] {
         let output = assayd(&["config", "check", shipped.join(name).to_str().unwrap()]);
         assert!(output.status.success(), "{name}: {}", stderr(&output));
     }
@@ -105,6 +105,39 @@ fn replay_gives_a_verdict_for_each_trace() {
     assert!(verdicts.iter().any(|verdict| verdict["reason"] == "no_answer"));
     let table = assayd(&["replay", "--output", "table", &fixture("strands/s02.otlp.pb")]);
     assert_eq!(stdout(&table).lines().count(), 2, "{}", stdout(&table));
+}
+
+#[test]
+fn replay_explains_which_evaluators_would_be_asked_and_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "evaluate: { use: [toxicity, tool_choice], evaluators: { toxicity: { match: { service: 'nobody-*' } } } }\n";
+    let config = file(&folder, "assayd.yaml", yaml);
+    let config = config.to_str().unwrap();
+    let (told, untold) = (fixture("strands/s02.otlp.pb"), fixture("strands/s11.otlp.pb"));
+    let output = assayd(&["replay", "--explain", "--config", config, &told, &untold]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: Vec<serde_json::Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let asked = lines.iter().find(|line| line["skipped"].is_null()).unwrap();
+    assert_eq!(asked["evaluators"]["grounding"]["asked"], true);
+    assert_eq!(asked["evaluators"]["toxicity"]["reason"], "not_matched");
+    assert_eq!(asked["evaluators"]["tool_choice"]["asked"], true);
+    assert!(lines.iter().any(|line| line["skipped"] == "no_answer"));
+    let table = assayd(&["replay", "--explain", "--output", "table", "--config", config, &told]);
+    assert!(stdout(&table).contains("and match wants \"nobody-*\""), "{}", stdout(&table));
+}
+
+#[test]
+fn a_wrong_evaluator_ends_with_64_and_a_suggestion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "wrong.yaml", "evaluate: { use: [toxcity, pormpt_injection] }\n");
+    let output = assayd(&["config", "check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(64));
+    let text = stderr(&output);
+    assert!(
+        text.contains("did you mean toxicity?") && text.contains("did you mean prompt_injection?"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("domain", 0),
     ("ticket", 0),
     ("error", 0),
+    ("find", 0),
 ];
 
 /// What floors 0 and 1 may not name: they get `now` and bytes as arguments.

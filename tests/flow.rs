@@ -275,3 +275,34 @@ async fn a_check_over_http_goes_the_way_of_a_trace() {
     assert_eq!(bad.await.unwrap().status().as_u16() / 100, 4);
     house.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_says_what_each_evaluator_did_and_the_configuration_in_force() {
+    let house = House::open(|config| {
+        config.evaluate = serde_json::from_value(serde_json::json!({
+            "use": ["loop", "toxicity"],
+            "evaluators": { "toxicity": { "match": { "service": "nobody" } } }
+        }))
+        .unwrap();
+    })
+    .await;
+    house.send(recorded("pydantic-ai-v5/s01")).await;
+    let verdicts = house.verdicts(1).await;
+    assert_eq!(verdicts[0].answers["loop"].by, "rule");
+    let url = format!("http://{}/v1/status", house.at.admin);
+    let status: serde_json::Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
+    assert_eq!(status["status"], "ready");
+    assert_eq!(status["evaluators"]["loop"]["status"], "healthy");
+    assert_eq!(status["evaluators"]["toxicity"]["status"], "never_ran");
+    assert_eq!(status["evaluators"]["toxicity"]["skipped"]["not_matched"], 1);
+    assert_eq!(status["receivers"]["grpc"], house.at.grpc.unwrap().to_string());
+    assert_eq!(status["config"]["evaluate"]["use"][0], "loop");
+    assert_eq!(status["decider"]["health"], "ready");
+    let metrics =
+        reqwest::get(format!("http://{}/metrics", house.at.admin)).await.unwrap().text().await.unwrap();
+    assert!(
+        metrics.contains("assayd_evaluate_traces_total{evaluator=\"toxicity\",result=\"not_matched\"}"),
+        "{metrics}"
+    );
+    house.close().await;
+}

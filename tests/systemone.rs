@@ -66,6 +66,7 @@ impl House {
             tracer: None,
             feedback: None,
             runs: None,
+            status: None,
             desk: Some(desk),
             access: Access::open(&config).unwrap(),
         };

@@ -1,9 +1,10 @@
-//! Stories become claims and questions. Pure.
+//! Stories become claims and questions: those about claims, and those of the evaluators that are configured. Pure.
 
 mod bits;
 mod blocks;
 mod claims;
 mod config;
+mod evaluators;
 mod evidence;
 mod figures;
 mod matching;
@@ -16,6 +17,10 @@ mod units;
 mod words;
 
 pub use config::Config;
+pub use evaluators::{
+    Candidate, Criteria, Each, EvaluateConfig, EvaluatorConfig, Evaluators, Fate, MatchConfig, MetricConfig,
+    Need, QuestionType, Selection, StateOf, reference,
+};
 pub use figures::{Figures, figures};
 pub use questions::{fingerprint, questions};
 

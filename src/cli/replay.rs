@@ -1,5 +1,6 @@
 //! `assayd replay`: evaluate files as the daemon would evaluate the stream.
 
+mod explain;
 mod progress;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use crate::receive::read_files;
   assayd replay traces.otlp.json > verdicts.jsonl
   assayd replay --output table exports/
   assayd replay --config assayd.yaml runs.jsonl.gz
+  assayd replay --explain --output table --config assayd.yaml traces.otlp.json
 
 Files hold OTLP in protobuf or JSON, JSON lines of it, or LangSmith run exports; .gz and .zst are unpacked, folders are
 read whole. What a file holds is decided by its content.
@@ -39,6 +41,9 @@ pub struct Args {
     /// The configuration file; `emit` is not used, verdicts go to standard output
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Ask no model: say for each trace which evaluators would be asked about it, and why the others would not
+    #[arg(long)]
+    explain: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,7 +63,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tracing::info!("{note}");
     }
     let traces = convert::join_runs(found.traces);
-    super::runtime()?.block_on(replay(config, traces, args.output))?;
+    if args.explain {
+        explain::explain(&config, &traces, args.output == Output::Table)?;
+    } else {
+        super::runtime()?.block_on(replay(config, traces, args.output))?;
+    }
     for error in &found.errors {
         super::complain(&error.to_string());
     }

@@ -20,6 +20,8 @@ pub struct Config {
     pub assemble: crate::assemble::Config,
     /// How an answer becomes claims and questions.
     pub ask: crate::ask::Config,
+    /// What traces are evaluated for, beside the claims of their answers; docs/evaluators.md lists what there is.
+    pub evaluate: crate::ask::EvaluateConfig,
     /// The decision model.
     pub decide: crate::decide::Config,
     /// The LLM judge for what the decision model is unsure of; none unless a provider is given.
@@ -49,6 +51,7 @@ impl Default for Config {
             spool: Default::default(),
             assemble: Default::default(),
             ask: Default::default(),
+            evaluate: Default::default(),
             decide: Default::default(),
             judge: Default::default(),
             score: Default::default(),
@@ -70,6 +73,7 @@ impl Config {
         self.receive.check(&mut problems);
         self.spool.check(&mut problems);
         self.assemble.check(&mut problems);
+        self.evaluate.check(&mut problems);
         self.decide.check(&mut problems);
         self.judge.check(&mut problems);
         self.score.check(&mut problems);

@@ -237,11 +237,11 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Why, if it was not scored.
     pub reason: Option<String>,
-    /// The answer as a whole; none if not scored.
+    /// The answer as a whole; none if not scored, or if it makes no claim.
     pub label: Option<Label>,
     /// The largest over the claims of 1 − p(grounded) − p(complementary); none if no claim has probabilities.
     pub hallucination_probability: Option<f64>,
-    /// GSAR's score; none if not scored.
+    /// GSAR's score; none if not scored, or if the answer makes no claim.
     pub grounding: Option<Grounding>,
     /// Answers to the plan's other questions, by id.
     pub answers: BTreeMap<String, TaskAnswer>,

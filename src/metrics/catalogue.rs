@@ -69,6 +69,10 @@ const REFUSAL: Label = closed(
 const SINK: Label = closed("sink", &["stdout", "jsonl", "kafka", "otlp", "webhook"]);
 const QUESTION: Label =
     open("question", "grounding, or the question's id in the configuration; a bounded number, then other");
+const EVALUATOR: Label = open(
+    "evaluator",
+    "the evaluator's or own metric's name in the configuration; a bounded number, then other",
+);
 const PROVIDER: Label = open("provider", "the judge's name in the configuration");
 const FAULT: Label = closed("fault", &["transient", "poison", "fatal"]);
 
@@ -121,6 +125,37 @@ pub const CASCADE_ESCALATIONS: Metric = counter(
     "questions",
     &[QUESTION],
     "Questions that were sent to the judge, answered or not.",
+);
+/// What evaluators did with traces.
+pub const EVALUATE_TRACES: Metric = counter(
+    "assayd_evaluate_traces_total",
+    "traces",
+    &[
+        EVALUATOR,
+        closed(
+            "result",
+            &[
+                "evaluated",
+                "unanswered",
+                "failed",
+                "not_matched",
+                "not_sampled",
+                "no_claims",
+                "no_request",
+                "no_tool_calls",
+                "no_observations",
+                "no_thoughts",
+            ],
+        ),
+    ],
+    "Traces and checks that an evaluator was offered, by what became of them: unanswered means that nobody can answer its question, all from not_matched on that it was not asked.",
+);
+/// What evaluators found.
+pub const EVALUATE_RESULTS: Metric = counter(
+    "assayd_evaluate_results_total",
+    "answers",
+    &[EVALUATOR, closed("result", &["pass", "fail"])],
+    "Answers of evaluators that have failing labels, by whether the label is one of them.",
 );
 /// Traces by how they ended.
 pub const TRACE_OUTCOMES: Metric = counter(
@@ -631,6 +666,8 @@ pub static ALL: &[Metric] = &[
     SCORE,
     CASCADE_ANSWERS,
     CASCADE_ESCALATIONS,
+    EVALUATE_TRACES,
+    EVALUATE_RESULTS,
     TRACE_OUTCOMES,
     VERDICT_LATENCY,
     OLDEST_PENDING,

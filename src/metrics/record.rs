@@ -24,7 +24,8 @@ pub fn emitted(written: &Verdict) {
     let (service, agent) = (written.service.as_deref(), written.agent.as_deref());
     let tier = written.grounding.as_ref().map(|grounding| grounding.tier);
     verdict(service, agent, written.label, tier);
-    if written.outcome == Outcome::Scored {
+    // An answer without claims has no label, and no part in the rate of hallucinations.
+    if written.outcome == Outcome::Scored && written.label.is_some() {
         scored(service, agent, written.label == Some(Label::Hallucination));
     }
     if let Some(grounding) = &written.grounding {
@@ -55,9 +56,20 @@ pub fn claims(service: Option<&str>, standing: Option<Standing>, count: usize) {
     all::CLAIMS.add(count as u64, [labels::service(service).into(), standing.into()]);
 }
 
-/// An answer of the cascade: `question` is `grounding` or an id of the configuration, `by` is `local`, `judge` or `nobody`.
+/// An answer of the cascade: `question` is `grounding` or an id of the configuration, `by` is `local`, `judge`, `rule` or `nobody`.
 pub fn cascade_answer(question: &str, by: &'static str) {
     all::CASCADE_ANSWERS.add(1, [labels::word("question", question).into(), by.into()]);
+}
+
+/// What became of a story for an evaluator: `evaluated`, `unanswered`, `failed`, or why it was not asked.
+pub fn evaluate_trace(evaluator: &str, result: &'static str) {
+    all::EVALUATE_TRACES.add(1, [labels::word("evaluator", evaluator).into(), result.into()]);
+}
+
+/// Whether an evaluator's answer passes.
+pub fn evaluate_result(evaluator: &str, pass: bool) {
+    let result = if pass { "pass" } else { "fail" };
+    all::EVALUATE_RESULTS.add(1, [labels::word("evaluator", evaluator).into(), result.into()]);
 }
 
 /// A question was sent to the judge.
@@ -415,6 +427,8 @@ mod tests {
         claims(Some("shop"), Some(Standing::Grounded), 2);
         cascade_answer("grounding", "local");
         cascade_escalation("grounding");
+        evaluate_trace("tone", "evaluated");
+        evaluate_result("tone", false);
         trace_outcome(Outcome::Skipped, Some("no_answer: the trace ends without an answer"));
         verdict_latency(second);
         oldest_pending(second);

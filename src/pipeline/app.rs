@@ -12,7 +12,7 @@ use super::admin::{self, Admin};
 use super::assembly::Assembly;
 use super::intake::{Intake, Listeners};
 use super::runs::Keeping;
-use super::{Assayer, StartError, self_check, stored};
+use super::{Assayer, StartError, self_check, status, stored};
 use crate::config::Config;
 use crate::domain::ByteSize;
 use crate::emit::{Recent, RecentConfig, Sinks};
@@ -148,6 +148,7 @@ impl App {
             desk: Some(self.assayer.desk().clone()),
             access: self.access,
             runs: Some(runs),
+            status: Some(account(self.config.clone(), Arc::clone(&self.assayer), self.addresses)),
         };
         let admin = Admin::start(self.admin, &self.config.serve, state)?;
         let listeners = Listeners { grpc: self.grpc, http: self.http };
@@ -220,6 +221,11 @@ fn remembered(config: &Config) -> RecentConfig {
         recent.story_bytes = ByteSize(0);
     }
     recent
+}
+
+/// What `GET /v1/status` says, beside readiness.
+fn account(config: Config, assayer: Arc<Assayer>, addresses: Addresses) -> serve::Status {
+    serve::Status::new(move || status::whole(assayer.status(), &config, addresses))
 }
 
 async fn listen(what: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {

@@ -3,26 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::StartError;
+use super::allowance::Allowances;
+use super::asking::Asking;
 use super::cascade::Cascade;
 use super::clock::Clock;
 use super::panic::caught;
+use super::tally::{Row, Tally};
+use super::{StartError, status};
 use crate::config::Config;
 use crate::decide::{self, Desk};
 use crate::domain::{Json, Step, StepKind, Story, Trace, Verdict};
 use crate::judge::{self, Judge};
 use crate::score::{Origin, Plan, Run};
 use crate::serve::CheckRequest;
-use crate::{ask, convert, metrics, score};
+use crate::{convert, metrics, score};
 
 /// A trace of more bytes than this is converted where it may block a thread.
 const LARGE: usize = 64 * 1024;
 
 /// Evaluates traces and texts by one plan.
 pub struct Assayer {
-    asking: ask::Config,
+    asking: Asking,
     cascade: Cascade,
     plan: Plan,
+    tally: Tally,
     clock: Clock,
 }
 
@@ -55,15 +59,24 @@ impl Assayer {
     /// An assayer before a model that is loaded already.
     pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Self {
         let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());
+        let asking = Asking::new(config);
         let plan = Plan::new(
             config.score.clone(),
-            &serde_json::json!({ "ask": ask::fingerprint(&config.ask), "prompts": prompts }),
+            &serde_json::json!({ "ask": asking.fingerprint(), "prompts": prompts }),
             desk.info().name.clone(),
             judge.as_ref().map(|judge| judge.model().to_owned()),
             config.decide.min_confidence,
         );
-        let cascade = Cascade::new(desk, judge, config.decide.min_confidence);
-        Self { asking: config.ask.clone(), cascade, plan, clock: Clock::start() }
+        let allowances = Allowances::new(asking.evaluators().budgets());
+        let cascade = Cascade::new(desk, judge, config.decide.min_confidence).with_allowances(allowances);
+        let tally = Tally::new(asking.evaluators().names());
+        Self { asking, cascade, plan, tally, clock: Clock::start() }
+    }
+
+    /// What it evaluates with and what each evaluator did since the start, for `GET /v1/status`.
+    pub fn status(&self) -> Json {
+        let rows: Vec<(Arc<str>, Row)> = self.tally.rows();
+        status::of(self.desk(), self.cascade.judge(), &self.plan, &rows)
     }
 
     /// The decision model's desk.
@@ -93,7 +106,7 @@ impl Assayer {
     /// The verdict on a story that was told otherwise than by a trace.
     pub async fn check_story(&self, story: &Story) -> Verdict {
         let origin = Origin::default();
-        caught(self.judge_story(&origin, story)).await.unwrap_or_else(|panic| {
+        caught(self.judge_story(&origin, story, None)).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "a check panicked; it counts as failed");
             score::failed(&origin, "panic", &self.plan, self.clock.now())
         })
@@ -107,7 +120,7 @@ impl Assayer {
     /// The verdict of the decision model alone on a response and its context; nothing is counted.
     pub(super) async fn rehearse(&self, request: &CheckRequest) -> Verdict {
         let story = story_of(request);
-        let questions = ask::questions(&story, &self.asking);
+        let questions = self.asking.claims(&story);
         let answers = self.cascade.rehearse(&questions).await;
         score::verdict(&Origin::default(), &story, &questions, &answers, &self.plan, self.clock.now())
     }
@@ -117,14 +130,17 @@ impl Assayer {
             Ok(story) => story,
             Err(skip) => return (score::skipped(origin, &skip, &self.plan, self.clock.now()), None),
         };
-        let verdict = self.judge_story(origin, &story).await;
+        let verdict = self.judge_story(origin, &story, Some(trace)).await;
         (verdict, Some(story))
     }
 
-    async fn judge_story(&self, origin: &Origin, story: &Story) -> Verdict {
-        let questions = ask::questions(story, &self.asking);
+    async fn judge_story(&self, origin: &Origin, story: &Story, trace: Option<&Trace>) -> Verdict {
+        let (questions, selections) = self.asking.ask(story, trace, origin);
+        let underway = self.tally.begin(selections);
         let answers = self.cascade.answer(&questions).await;
-        score::verdict(origin, story, &questions, &answers, &self.plan, self.clock.now())
+        let verdict = score::verdict(origin, story, &questions, &answers, &self.plan, self.clock.now());
+        underway.end(&questions, &answers, &verdict);
+        verdict
     }
 }
 

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::decide::{DecideError, Desk, Reply};
-use crate::domain::{AnswerBy, Answers, Decision, Inquiry, Nobody, Question, Questions, Response};
+use crate::domain::{
+    AnswerBy, Answers, Decision, Handling, Inquiry, Nobody, Question, Questions, Response, Ruling,
+};
 use crate::judge::{Ask, Judge, Judgement};
 use crate::metrics;
+
+use super::allowance::Allowances;
 
 /// Answers the questions about stories. It cannot fail: what nobody answers is a recorded state.
 #[derive(Clone)]
@@ -16,12 +20,23 @@ pub struct Cascade {
     desk: Desk,
     judge: Option<Arc<dyn Judge>>,
     min_confidence: f64,
+    allowances: Allowances,
 }
 
 impl Cascade {
     /// A cascade of a decision model and, if there is one, a judge for answers less sure than `min_confidence`.
     pub fn new(desk: Desk, judge: Option<Arc<dyn Judge>>, min_confidence: f64) -> Self {
-        Self { desk, judge, min_confidence }
+        Self { desk, judge, min_confidence, allowances: Allowances::default() }
+    }
+
+    /// The same with limits on what evaluators may send to the judge.
+    pub fn with_allowances(self, allowances: Allowances) -> Self {
+        Self { allowances, ..self }
+    }
+
+    /// The judge, if there is one.
+    pub fn judge(&self) -> Option<&dyn Judge> {
+        self.judge.as_deref()
     }
 
     /// The decision model.
@@ -37,8 +52,9 @@ impl Cascade {
     pub async fn answer(&self, questions: &Questions) -> Answers {
         let mut answers = self.decide(questions).await;
         if let Some(judge) = &self.judge {
-            self.escalate(&**judge, &questions.inquiries, &mut answers).await;
+            self.escalate(&**judge, questions, &mut answers).await;
         }
+        self.rule(questions, &mut answers);
         answers.responses.extend(questions.unasked.iter().map(|(id, why)| nobody(id, why.clone())));
         count(&answers);
         answers
@@ -61,16 +77,25 @@ impl Cascade {
         answers
     }
 
-    async fn escalate(&self, judge: &dyn Judge, inquiries: &[Inquiry], answers: &mut Answers) {
-        let open: HashSet<String> = answers
-            .responses
-            .iter_mut()
-            .filter(|response| is_left_over(response, self.min_confidence))
-            .map(|response| {
-                response.escalated = true;
-                response.id.clone()
-            })
-            .collect();
+    async fn escalate(&self, judge: &dyn Judge, questions: &Questions, answers: &mut Answers) {
+        let inquiries = &questions.inquiries;
+        let mut open = HashSet::new();
+        for response in &mut answers.responses {
+            let handling = questions.handling.get(&response.id);
+            let may = handling.is_none_or(|handling| handling.escalate);
+            if !may || !is_left_over(response, self.threshold(handling)) {
+                continue;
+            }
+            if let Some(handling) = handling.filter(|handling| !self.allowances.take(&handling.evaluator)) {
+                let evaluator = &handling.evaluator;
+                response.reasoning =
+                    Some(format!("not escalated: {evaluator} has spent its escalations_per_hour"));
+                answers.degraded = true;
+                continue;
+            }
+            response.escalated = true;
+            open.insert(response.id.clone());
+        }
         if open.is_empty() {
             return;
         }
@@ -85,6 +110,26 @@ impl Cascade {
                 answers.degraded = true;
             }
         }
+    }
+}
+
+impl Cascade {
+    fn threshold(&self, handling: Option<&Handling>) -> f64 {
+        handling.and_then(|handling| handling.min_confidence).unwrap_or(self.min_confidence)
+    }
+
+    /// What rules have answered; and what a rule found stands unless a model is sure of something else.
+    fn rule(&self, questions: &Questions, answers: &mut Answers) {
+        for response in &mut answers.responses {
+            let Some(handling) = questions.handling.get(&response.id) else { continue };
+            let Some(ruling) = &handling.otherwise else { continue };
+            if response.by != AnswerBy::Judge && is_left_over(response, self.threshold(Some(handling))) {
+                *response = ruled(&response.id, ruling, response.escalated);
+            }
+        }
+        answers
+            .responses
+            .extend(questions.ruled.iter().map(|(question, ruling)| ruled(&question.id, ruling, false)));
     }
 }
 
@@ -203,6 +248,16 @@ fn nobody(id: &str, why: Nobody) -> Response {
         confidence: None,
         reasoning: None,
         escalated: false,
+    }
+}
+
+fn ruled(id: &str, ruling: &Ruling, escalated: bool) -> Response {
+    Response {
+        by: AnswerBy::Rule,
+        label: Some(ruling.label.clone()),
+        reasoning: ruling.reasoning.clone(),
+        escalated,
+        ..nobody(id, Nobody::Unsupported)
     }
 }
 

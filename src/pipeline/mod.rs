@@ -2,7 +2,9 @@
 //! [`Assayer`] evaluates; [`App`] binds the listeners, feeds it, and stops in order.
 
 mod admin;
+mod allowance;
 mod app;
+mod asking;
 mod assay;
 mod assayer;
 mod assembly;
@@ -13,9 +15,13 @@ mod panic;
 mod runs;
 mod self_check;
 mod start;
+mod status;
 mod stored;
+mod tally;
 
+pub use allowance::Allowances;
 pub use app::{Addresses, App, Ended};
+pub use asking::Asking;
 pub use assayer::Assayer;
 pub use cascade::Cascade;
 pub use clock::Clock;

@@ -6,6 +6,7 @@ mod gsar;
 mod label;
 mod plan;
 mod run;
+mod tasks;
 mod verdict;
 
 pub use config::{Config, LabelThresholds, Weights};

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::plan::digest;
+use super::tasks::task_answers;
 use super::{Plan, Run, Stand, hallucination_probability, label, partition, score, tier};
 use crate::domain::{
     AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Ended, Grounding, Nobody, Outcome, Partition,
-    Question, Questions, Response, Skip, Span, SpanId, Standing, StepKind, Story, TaskAnswer, Tier, Time,
-    Times, Trace, TraceId, Usage, Verdict,
+    Question, Questions, Response, Skip, Span, SpanId, Standing, StepKind, Story, Tier, Time, Times, Trace,
+    TraceId, Usage, Verdict,
 };
 
 /// Grows when a field of the verdict changes its meaning.
@@ -71,6 +72,7 @@ fn response_id(span: &Span) -> Option<(SpanId, String)> {
 ///
 /// - No claim and no other question: skipped, `no_claims`. A greeting is not a faithful answer.
 /// - Claims, all without an answer because the decision model failed: failed, `decider_failed`. An error is not a score.
+/// - No claim, and other questions with an answer: scored, without a label and without a grounding score.
 /// - Else scored. The tier is `abstain` where fewer claims than `score.min_answered` were answered, none of them included
 ///   (there was no evidence, or nobody who can answer); S is then over the answered ones, 0.5 if there is none.
 pub fn verdict(
@@ -88,7 +90,7 @@ pub fn verdict(
         .enumerate()
         .map(|(index, claim)| assayed(claim, by_id.response(&Questions::claim_id(index)), &by_id, plan))
         .unzip();
-    let others = task_answers(&by_id, answers);
+    let others = task_answers(&by_id, questions, answers);
 
     let mut verdict = bare(origin, plan, now);
     verdict.session_id = story.session_id.clone();
@@ -115,7 +117,9 @@ pub fn verdict(
     verdict.degraded = answers.degraded || answers.judge_error.is_some() || unanswered > 0;
     let failed =
         answers.responses.iter().any(|response| matches!(response.by, AnswerBy::Nobody(Nobody::Failed(_))));
-    if unanswered == claims.len() && verdict.answers.values().all(|answer| answer.label.is_none()) {
+    let is_silent = verdict.answers.values().all(|answer| answer.label.is_none())
+        && verdict.metrics.values().all(|metric| metric.value.is_none());
+    if unanswered == claims.len() && is_silent {
         if failed {
             verdict.outcome = Outcome::Failed;
             verdict.reason = Some("decider_failed".to_owned());
@@ -129,6 +133,9 @@ pub fn verdict(
     }
 
     verdict.outcome = Outcome::Scored;
+    if claims.is_empty() {
+        return verdict;
+    }
     verdict.label = Some(label(&stands, &plan.score.label));
     verdict.hallucination_probability = hallucination_probability(&stands);
     verdict.grounding = Some(grounding(claims, unanswered, verdict.degraded, plan));
@@ -212,18 +219,24 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
 }
 
 /// Questions and responses by id.
-struct Lookup<'a> {
+pub(super) struct Lookup<'a> {
     questions: HashMap<&'a str, &'a Question>,
     responses: HashMap<&'a str, &'a Response>,
 }
 
 impl<'a> Lookup<'a> {
     fn new(questions: &'a Questions, answers: &'a Answers) -> Self {
-        let all = questions.inquiries.iter().flat_map(|inquiry| &inquiry.questions);
+        let ruled = questions.ruled.iter().map(|(question, _)| question);
+        let all = questions.inquiries.iter().flat_map(|inquiry| &inquiry.questions).chain(ruled);
         Self {
             questions: all.map(|question| (question.id.as_str(), question)).collect(),
             responses: answers.responses.iter().map(|response| (response.id.as_str(), response)).collect(),
         }
+    }
+
+    /// The question with this id.
+    pub(super) fn question(&self, id: &str) -> Option<&'a Question> {
+        self.questions.get(id).copied()
     }
 
     fn response(&self, id: &str) -> Option<&'a Response> {
@@ -231,7 +244,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// The decision model's probabilities, by label.
-    fn probabilities(&self, response: &Response) -> BTreeMap<String, f64> {
+    pub(super) fn probabilities(&self, response: &Response) -> BTreeMap<String, f64> {
         let Some(question) = self.questions.get(response.id.as_str()) else { return BTreeMap::new() };
         let Some(decision) = &response.decision else { return BTreeMap::new() };
         question.kind.labels().into_iter().zip(decision.probabilities.iter().copied()).collect()
@@ -291,30 +304,7 @@ fn counts(parts: &Partition) -> Counts {
     }
 }
 
-/// Answers to the questions that are not about claims.
-fn task_answers(by_id: &Lookup, answers: &Answers) -> BTreeMap<String, TaskAnswer> {
-    let mut others = BTreeMap::new();
-    for response in &answers.responses {
-        let Some(question) = by_id.questions.get(response.id.as_str()) else { continue };
-        if Questions::is_claim(&response.id) {
-            continue;
-        }
-        let answer = TaskAnswer {
-            kind: question.kind.as_str().to_owned(),
-            label: response.label.clone(),
-            probabilities: by_id.probabilities(response),
-            confidence: response.confidence,
-            by: by_word(&response.by).to_owned(),
-            escalated: response.escalated,
-            reasoning: reasoning(response),
-            pass: None,
-        };
-        others.insert(response.id.clone(), answer);
-    }
-    others
-}
-
-fn by_word(by: &AnswerBy) -> &'static str {
+pub(super) fn by_word(by: &AnswerBy) -> &'static str {
     match by {
         AnswerBy::Local => "local",
         AnswerBy::Judge => "judge",
@@ -324,7 +314,7 @@ fn by_word(by: &AnswerBy) -> &'static str {
 }
 
 /// The judge's reasoning, or why nobody answered.
-fn reasoning(response: &Response) -> Option<String> {
+pub(super) fn reasoning(response: &Response) -> Option<String> {
     match &response.by {
         AnswerBy::Nobody(Nobody::Failed(how)) => Some(format!("failed: {how}")),
         AnswerBy::Nobody(nobody) => Some(nobody.reason().to_owned()),

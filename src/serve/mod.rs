@@ -15,6 +15,7 @@ mod query;
 mod rates;
 mod reply;
 mod server;
+mod status;
 mod stories;
 mod systemone;
 mod traces;
@@ -27,6 +28,7 @@ pub use config::Config;
 pub use gsar::{EnterRequest, OpenRequest, RunCommand, RunError, RunRequest, Runs};
 pub use probes::Readiness;
 pub use server::{State, serve};
+pub use status::Status;
 pub use traces::Tracer;
 
 #[cfg(test)]

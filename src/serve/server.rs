@@ -17,8 +17,8 @@ use uuid::Uuid;
 use super::connections::Limits;
 use super::reply::Refusal;
 use super::{
-    Access, Checker, Config, Readiness, Runs, Tracer, check, connections, console, feedback, gsar, models,
-    probes, rates, stories, systemone, traces, verdicts,
+    Access, Checker, Config, Readiness, Runs, Status, Tracer, check, connections, console, feedback, gsar,
+    models, probes, rates, status, stories, systemone, traces, verdicts,
 };
 use crate::decide::Desk;
 use crate::emit::Recent;
@@ -41,6 +41,8 @@ pub struct State {
     pub recent: Recent,
     /// Evaluates one answer; without it `/v1/check` says that it is not available.
     pub checker: Option<Checker>,
+    /// What the daemon does and did; without it `/v1/status` says only whether it is ready.
+    pub status: Option<Status>,
     /// Knows which traces are open; without it only verdicts tell of traces.
     pub tracer: Option<Tracer>,
     /// What people say of verdicts; without it nothing is taken.
@@ -91,6 +93,7 @@ pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdow
         .merge(models::routes())
         .merge(systemone::routes())
         .merge(gsar::routes())
+        .merge(status::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(shared);

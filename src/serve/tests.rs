@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Access, CheckError, CheckRequest, Checker, Config, Readiness, State, Tracer, serve};
+use super::{Access, CheckError, CheckRequest, Checker, Config, Readiness, State, Status, Tracer, serve};
 use crate::assemble::Sight;
 use crate::domain::{ByteSize, Period, Time, TraceId, Verdict};
 use crate::emit::{Recent, RecentConfig, sample};
@@ -46,6 +46,7 @@ impl House {
             desk: None,
             access: Access::open(&config).unwrap(),
             runs: None,
+            status: Some(Status::new(|| json!({"evaluators": {"tone": {"status": "never_ran"}}}))),
         };
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
@@ -516,4 +517,14 @@ async fn the_console_is_a_page_that_may_only_run_its_own_scripts() {
     let without = House::open(Config { console: false, ..Config::default() }, None).await;
     assert_eq!(refusal(without.get("/").await, 404).await.0, "not_found");
     without.close().await;
+}
+
+#[tokio::test]
+async fn the_status_is_what_the_pipeline_says_of_itself_and_whether_it_is_ready() {
+    let house = House::open(Config::default(), None).await;
+    house.readiness.send_replace(Readiness::Stopping);
+    let status: Value = house.get("/v1/status").await.json().await.unwrap();
+    assert_eq!(status["status"], "stopping");
+    assert_eq!(status["evaluators"]["tone"]["status"], "never_ran");
+    house.close().await;
 }
