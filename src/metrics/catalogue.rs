@@ -62,6 +62,7 @@ const REFUSAL: Label = closed(
         "malformed",
         "content_type",
         "encoding",
+        "unauthenticated",
         "timeout",
         "unauthorized",
     ],

@@ -80,6 +80,8 @@ impl App {
         let recent = Recent::new(&remembered(&config));
         let feedback = Feedback::open(&config.data_dir.join("feedback"), &config.feedback)?;
         let access = serve::Access::open(&config.serve)?;
+        // The receivers open it again for themselves; what is wrong with it must show before anything runs.
+        receive::Guard::open(&config.receive, &[])?;
         let stored = match config.receive.acknowledge {
             Acknowledge::Stored => Some(stored::open(&config.data_dir, &config.spool).await?),
             Acknowledge::Admitted => None,

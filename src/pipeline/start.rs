@@ -43,9 +43,12 @@ pub enum StartError {
     /// What people said before cannot be read.
     #[error(transparent)]
     Feedback(#[from] FeedbackError),
-    /// A token of the admin listener cannot be read.
-    #[error("serve.tokens: {0}")]
-    Access(#[from] crate::secret::SecretError),
+    /// The admin listener cannot be guarded.
+    #[error(transparent)]
+    Access(#[from] crate::serve::AccessError),
+    /// The OTLP listeners cannot be guarded.
+    #[error(transparent)]
+    Guard(#[from] crate::receive::GuardError),
     /// The runs of GSAR's loop cannot be read.
     #[error(transparent)]
     Runs(#[from] crate::gsar::StoreError),

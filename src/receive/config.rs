@@ -1,9 +1,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
+use crate::net::TlsServer;
+use crate::secret::Secret;
 
 /// Where spans come in, and how many at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +28,13 @@ pub struct Config {
     pub retry_after: Period,
     /// How long a sender may take to send its request; an HTTP connection that is silent for so long is closed.
     pub request_timeout: Period,
+    /// TLS on both OTLP listeners. Not set: in the clear.
+    pub tls: Option<TlsServer>,
+    /// Tokens of which senders must show one as `authorization: Bearer TOKEN`; a token's file is read again when it changes.
+    /// None: no token is asked for.
+    pub tokens: Vec<Secret>,
+    /// Most connections at a time to each OTLP listener; further ones wait.
+    pub max_connections: NonZeroUsize,
 }
 
 /// OTLP over gRPC.
@@ -64,6 +74,9 @@ impl Default for Config {
             wait: Period::millis(250),
             retry_after: Period::seconds(1),
             request_timeout: Period::seconds(60),
+            tls: None,
+            tokens: Vec::new(),
+            max_connections: NonZeroUsize::new(1024).expect("1024 is not zero"),
         }
     }
 }

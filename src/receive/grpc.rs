@@ -13,8 +13,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
+use futures::StreamExt;
 use http_body::{Frame, SizeHint};
 use tokio::net::TcpListener;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -23,12 +25,14 @@ use tonic::server::{Grpc, UnaryService};
 use tonic::{Code, Status};
 
 use crate::metrics;
+use crate::net;
 use crate::otlp::{Encoding, Signal};
 
 use super::body::Compression;
 use super::door::{Door, Held};
+use super::guard::Guard;
 use super::intake::{Content, Intake, Refused};
-use super::{Config, listen, reply};
+use super::{Config, reply};
 
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
@@ -43,14 +47,21 @@ pub async fn serve(
     door: Door,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
+    let guard = Guard::open(config, &["h2"]).map_err(io::Error::other)?;
+    let connections = net::accept(listener, guard.tls.clone(), guard.limits, shutdown.clone());
     let export = Export {
         intake: Intake::new("grpc", config.max_message.as_usize(), door),
         retry_after: config.retry_after.0,
         timeout: config.request_timeout.0,
+        guard,
     };
     tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEP_ALIVE))
-        .serve_with_incoming_shutdown(export, listen::incoming(listener), shutdown.cancelled())
+        .serve_with_incoming_shutdown(
+            export,
+            ReceiverStream::new(connections).map(Ok::<_, io::Error>),
+            shutdown.cancelled(),
+        )
         .await
         .map_err(io::Error::other)
 }
@@ -60,6 +71,7 @@ struct Export {
     intake: Intake,
     retry_after: Duration,
     timeout: Duration,
+    guard: Guard,
 }
 
 impl Service<http::Request<Body>> for Export {
@@ -81,6 +93,11 @@ impl Service<http::Request<Body>> for Export {
                 });
             }
         };
+        if let Err(refused) = self.guard.admit(request.headers()) {
+            self.intake.refused(&refused);
+            let response = reply::status(&refused, self.retry_after).into_http();
+            return Box::pin(async { Ok(response) });
+        }
         let export = self.clone();
         Box::pin(async move { Ok(export.answer(signal, request).await) })
     }

@@ -18,8 +18,10 @@ use crate::otlp::{Encoding, Signal};
 
 use super::body::Compression;
 use super::door::{Door, Held, Refusal};
+use super::guard::Guard;
 use super::intake::{Accepted, Content, Intake, Refused};
 use super::{Config, listen, reply};
+use crate::net;
 
 /// How much of a refused body is still read, in units of the largest message.
 const DRAINED_MESSAGES: usize = 4;
@@ -31,14 +33,17 @@ pub async fn serve(
     door: Door,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
+    let guard = Guard::open(config, &["http/1.1"]).map_err(io::Error::other)?;
     let receiver = Receiver {
         intake: Intake::new("http", config.max_message.as_usize(), door),
         retry_after: config.retry_after.0,
         timeout: config.request_timeout.0,
+        guard: guard.clone(),
     };
     let router =
         Router::new().route("/v1/traces", post(traces)).route("/v1/logs", post(logs)).with_state(receiver);
-    listen::serve_http1(listener, router, config.request_timeout.0, shutdown).await;
+    let connections = net::accept(listener, guard.tls, guard.limits, shutdown.clone());
+    listen::serve_http1(connections, router, config.request_timeout.0, shutdown).await;
     Ok(())
 }
 
@@ -47,6 +52,7 @@ struct Receiver {
     intake: Intake,
     retry_after: Duration,
     timeout: Duration,
+    guard: Guard,
 }
 
 async fn traces(State(receiver): State<Receiver>, request: Request) -> Response {
@@ -62,7 +68,10 @@ impl Receiver {
         let encoding = encoding_of(&request);
         // Who sends what we do not know reads JSON more easily than protobuf.
         let reply_encoding = *encoding.as_ref().unwrap_or(&Encoding::Json);
-        let result = match encoding {
+        let result = match encoding.and_then(|encoding| {
+            self.guard.admit(request.headers())?;
+            Ok(encoding)
+        }) {
             Ok(encoding) => self.take(signal, encoding, request).await,
             Err(refused) => Err(refused),
         };
@@ -138,6 +147,7 @@ impl Receiver {
             }
             Refused::Malformed(_) | Refused::Garbled { .. } | Refused::Broken(_) => StatusCode::BAD_REQUEST,
             Refused::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Refused::Unauthenticated => StatusCode::UNAUTHORIZED,
             Refused::ContentType { .. } | Refused::ContentEncoding { .. } => {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }

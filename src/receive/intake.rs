@@ -72,6 +72,8 @@ pub(super) enum Refused {
     ContentType { found: String },
     #[error("content encoding {found:?} is not supported; send gzip, zstd or none")]
     ContentEncoding { found: String },
+    #[error("this receiver needs a token of receive.tokens: send authorization: Bearer TOKEN")]
+    Unauthenticated,
 }
 
 impl Refused {
@@ -86,6 +88,7 @@ impl Refused {
             Refused::Slow { .. } => "timeout",
             Refused::ContentType { .. } => "content_type",
             Refused::ContentEncoding { .. } => "encoding",
+            Refused::Unauthenticated => "unauthenticated",
         }
     }
 }

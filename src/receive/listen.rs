@@ -1,47 +1,39 @@
-//! Accepting connections, and serving HTTP/1.1 on them with a limit on slow headers, which `axum::serve` does not have.
+//! Serving HTTP/1.1 on connections, with a limit on slow headers, which `axum::serve` does not have.
 
-use std::io;
 use std::time::Duration;
 
 use axum::Router;
-use futures::Stream;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long to pause when the system gives no connection, as when it has no file descriptor left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::net::Connection;
 
-/// The listener's connections, without end.
-pub(super) fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>> {
-    futures::stream::unfold(listener, async |listener| {
-        let stream = accept(&listener).await;
-        Some((Ok(stream), listener))
-    })
-}
+/// Most bytes of a request's head.
+const HEAD_BYTES: usize = 64 << 10;
 
 /// Serves `router` until `shutdown`, then lets requests in flight end.
 pub(super) async fn serve_http1(
-    listener: TcpListener,
+    mut incoming: mpsc::Receiver<Connection>,
     router: Router,
     header_timeout: Duration,
     shutdown: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    loop {
-        let stream = tokio::select! {
-            () = shutdown.cancelled() => break,
-            stream = accept(&listener) => stream,
-        };
+    while let Some(Some(stream)) = shutdown.run_until_cancelled(incoming.recv()).await {
         let router = router.clone();
         let shutdown = shutdown.clone();
         connections.spawn(async move {
             // HTTP/1.1 only: finding out whether a silent client means HTTP/2 has no time limit.
             let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-            builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
+            builder
+                .http1()
+                .timer(TokioTimer::new())
+                .header_read_timeout(header_timeout)
+                .max_buf_size(HEAD_BYTES);
             let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
             tokio::pin!(connection);
             let ended = tokio::select! {
@@ -56,23 +48,7 @@ pub(super) async fn serve_http1(
             }
         });
     }
-    drop(listener);
+    drop(incoming);
     connections.close();
     connections.wait().await;
-}
-
-async fn accept(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // Answers are small and awaited; a socket that refuses the option still works.
-                let _ = stream.set_nodelay(true);
-                return stream;
-            }
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
 }

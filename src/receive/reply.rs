@@ -104,6 +104,7 @@ fn code(refused: &Refused) -> Code {
         Refused::Door(Refusal::Full | Refusal::NotStored | Refusal::Closing) => Code::Unavailable,
         Refused::Door(Refusal::TooLarge { .. }) | Refused::Oversized { .. } => Code::ResourceExhausted,
         Refused::Slow { .. } => Code::DeadlineExceeded,
+        Refused::Unauthenticated => Code::Unauthenticated,
         Refused::Malformed(_)
         | Refused::Garbled { .. }
         | Refused::Broken(_)

@@ -1,76 +1,67 @@
 //! Who may use the API: bearer tokens, several at a time, read again when their files change.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use sha2::{Digest, Sha256};
-use subtle::{Choice, ConstantTimeEq};
 
 use super::Config;
 use super::reply::Refusal;
-use crate::secret::{Secret, SecretError};
-
-/// How old what is known of a token's file may be.
-const FRESH: Duration = Duration::from_secs(1);
+use crate::net::{Acceptor, TlsError, Tokens};
+use crate::secret::SecretError;
 
 /// Lets requests in, or not. Cheap to clone; the default lets everybody in.
-#[derive(Clone, Default)]
-pub struct Access(Option<Arc<Guard>>);
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    tls: Option<Acceptor>,
+    guard: Option<Guard>,
+}
 
+/// Why the admin listener cannot be guarded as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// TLS cannot be spoken.
+    #[error("serve.tls: {0}")]
+    Tls(#[from] TlsError),
+    /// A token cannot be read.
+    #[error("serve.tokens: {0}")]
+    Token(#[from] SecretError),
+}
+
+#[derive(Debug, Clone)]
 struct Guard {
-    secrets: Vec<Secret>,
+    tokens: Tokens,
     metrics: bool,
     probes: bool,
-    /// Written once a second at most, by whoever comes first.
-    known: Mutex<Known>,
-}
-
-/// Tokens are held as digests: equally long whatever the tokens are, so that comparing tells nothing of their length.
-struct Known {
-    digests: Vec<[u8; 32]>,
-    read: Instant,
-    /// Whether the log has said that a file cannot be read.
-    told: bool,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("guarded", &self.0.is_some()).finish_non_exhaustive()
-    }
 }
 
 impl Access {
-    /// Reads all tokens; one that is not there is an error now, not a riddle later.
-    pub fn open(config: &Config) -> Result<Self, SecretError> {
-        if config.tokens.is_empty() {
-            return Ok(Self::default());
-        }
-        let digests = config.tokens.iter().map(digest).collect::<Result<_, _>>()?;
-        let known = Known { digests, read: Instant::now(), told: false };
-        Ok(Self(Some(Arc::new(Guard {
-            secrets: config.tokens.clone(),
-            metrics: config.protect_metrics,
-            probes: config.protect_probes,
-            known: Mutex::new(known),
-        }))))
+    /// Reads certificates and tokens; one that is not there is an error now, not a riddle later.
+    pub fn open(config: &Config) -> Result<Self, AccessError> {
+        let tls = config.tls.as_ref().map(|tls| Acceptor::open(tls, &["http/1.1"])).transpose()?;
+        let (metrics, probes) = (config.protect_metrics, config.protect_probes);
+        let guard = Tokens::open(&config.tokens)?.map(|tokens| Guard { tokens, metrics, probes });
+        Ok(Self { tls, guard })
+    }
+
+    pub(super) fn tls(&self) -> Option<Acceptor> {
+        self.tls.clone()
     }
 
     /// Whether requests need a token.
     pub fn is_guarded(&self) -> bool {
-        self.0.is_some()
+        self.guard.is_some()
     }
 
     pub(super) fn admit(&self, path: &str, headers: &HeaderMap, now: Instant) -> Result<(), Unauthorized> {
-        let Some(guard) = &self.0 else { return Ok(()) };
+        let Some(guard) = &self.guard else { return Ok(()) };
         if !guard.protects(path) {
             return Ok(());
         }
-        match bearer(headers) {
+        let token = headers.get(header::AUTHORIZATION).and_then(|value| Tokens::bearer(value.as_bytes()));
+        match token {
             None => Err(Unauthorized("this needs a token: send Authorization: Bearer TOKEN")),
-            Some(token) if guard.knows(token, now) => Ok(()),
+            Some(token) if guard.tokens.knows(token, now) => Ok(()),
             Some(_) => Err(Unauthorized("the token is not known here")),
         }
     }
@@ -84,53 +75,6 @@ impl Guard {
             _ => path == "/v1" || path.starts_with("/v1/"),
         }
     }
-
-    fn knows(&self, token: &[u8], now: Instant) -> bool {
-        let token = Sha256::digest(token);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.saturating_duration_since(known.read) >= FRESH {
-            known.refresh(&self.secrets, now);
-        }
-        // All of them, whichever it is: the time must not tell which one was near.
-        let found = known
-            .digests
-            .iter()
-            .fold(Choice::from(0), |found, digest| found | digest.as_slice().ct_eq(token.as_slice()));
-        found.into()
-    }
-}
-
-impl Known {
-    /// Reads files again. What cannot be read now stays as it was: a file is away for a moment while it is replaced.
-    fn refresh(&mut self, secrets: &[Secret], now: Instant) {
-        self.read = now;
-        let mut failure = None;
-        for (known, secret) in self.digests.iter_mut().zip(secrets) {
-            if !matches!(secret, Secret::File(_)) {
-                continue;
-            }
-            match digest(secret) {
-                Ok(digest) => *known = digest,
-                Err(error) => failure = Some(error),
-            }
-        }
-        if let Some(error) = &failure
-            && !self.told
-        {
-            tracing::warn!(%error, "a token of serve.tokens cannot be read again; the one before it stays");
-        }
-        self.told = failure.is_some();
-    }
-}
-
-fn digest(secret: &Secret) -> Result<[u8; 32], SecretError> {
-    Ok(Sha256::digest(secret.reveal()?.expose().as_bytes()).into())
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii()).filter(|token| !token.is_empty())
 }
 
 /// A 401.
@@ -148,7 +92,13 @@ impl IntoResponse for Unauthorized {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::secret::Secret;
+
+    /// Older than what is known of a token's file.
+    const LATER: Duration = Duration::from_secs(2);
 
     fn headers(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
@@ -214,12 +164,12 @@ mod tests {
         let admits = |value: &str, at: Instant| access.admit("/v1/systemone", &headers(value), at).is_ok();
         assert!(admits("Bearer old", start));
         std::fs::write(token.path(), "new").unwrap();
-        let later = start + FRESH * 2;
+        let later = start + LATER;
         assert!(admits("Bearer new", later) && !admits("Bearer old", later));
         let path = token.path().to_owned();
         drop(token);
         assert!(!path.exists());
-        assert!(admits("Bearer new", later + FRESH * 2));
+        assert!(admits("Bearer new", later + LATER));
     }
 
     #[test]

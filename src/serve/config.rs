@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
+use crate::net::TlsServer;
 use crate::secret::Secret;
 
 /// The HTTP listener for probes, metrics, verdicts, checks and the decision model. Without `tokens` it has no login: keep it
@@ -21,6 +22,8 @@ pub struct Config {
     /// How long a request's body may take to arrive, and then its answer to be made. Headers have 10 seconds, and an answer
     /// that its client does not read has 30.
     pub timeout: Period,
+    /// TLS on this listener. Not set: in the clear.
+    pub tls: Option<TlsServer>,
     /// Most connections at a time; further ones wait.
     pub max_connections: NonZeroUsize,
     /// Most readers of the live feed at a time; further ones are asked to come back.
@@ -46,6 +49,7 @@ impl Default for Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8321)),
             max_body_bytes: ByteSize::mib(16),
             timeout: Period::seconds(60),
+            tls: None,
             max_connections: NonZeroUsize::new(256).expect("256 is not zero"),
             max_feed_readers: NonZeroUsize::new(32).expect("32 is not zero"),
             console: true,

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,51 +11,41 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
+
+use crate::net::Connection;
 
 /// How long a client may refuse to read its answer.
 const STALL: Duration = Duration::from_secs(30);
 /// How long requests in flight have to end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long to pause when the system gives no connection, as when it has no file descriptor left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// What clients may take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Connections at a time.
-    pub(super) connections: usize,
-    /// Until the head of a request is there, also of the first one.
-    pub(super) headers: Duration,
-}
-
-/// Answers with `router` until `shutdown`; then lets requests in flight end, within reason.
-pub(super) async fn run(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
-    let places = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+/// Answers with `router` until `shutdown`; then lets requests in flight end, within reason. `headers` is how long a request's
+/// head may take, also that of the first one.
+pub(super) async fn run(
+    mut incoming: mpsc::Receiver<Connection>,
+    router: Router,
+    headers: Duration,
+    shutdown: CancellationToken,
+) {
     let mut connections = JoinSet::new();
-    while let Some(place) = shutdown.run_until_cancelled(Arc::clone(&places).acquire_owned()).await {
-        let Some(stream) = shutdown.run_until_cancelled(accept(&listener)).await else { break };
+    while let Some(Some(stream)) = shutdown.run_until_cancelled(incoming.recv()).await {
         while connections.try_join_next().is_some() {}
-        let connection = serve_one(stream, router.clone(), limits.headers, shutdown.clone());
-        connections.spawn(async move {
-            connection.await;
-            drop(place);
-        });
+        connections.spawn(serve_one(stream, router.clone(), headers, shutdown.clone()));
     }
-    drop(listener);
+    drop(incoming);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, all_ended).await.is_err() {
         tracing::debug!("closing admin connections that are still busy");
     }
 }
 
-async fn serve_one(stream: TcpStream, router: Router, headers: Duration, shutdown: CancellationToken) {
+async fn serve_one(stream: Connection, router: Router, headers: Duration, shutdown: CancellationToken) {
     // HTTP/1.1 only: finding out whether a silent client means HTTP/2 has no time limit.
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(headers).max_buf_size(HEAD_BYTES);
@@ -72,22 +61,6 @@ async fn serve_one(stream: TcpStream, router: Router, headers: Duration, shutdow
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "an admin connection ended");
-    }
-}
-
-async fn accept(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // A socket that refuses the option still works.
-                stream.set_nodelay(true).ok();
-                return stream;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept an admin connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
     }
 }
 
@@ -158,8 +131,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
 
 #[cfg(test)]
 mod tests {
+    use crate::net::{Limits, accept};
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -176,9 +151,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(async || "here"));
-        let limits = Limits { connections: 2, headers: Duration::from_millis(50) };
+        let limits = Limits { connections: 2, handshake: Duration::from_secs(10) };
         let shutdown = CancellationToken::new();
-        let server = tokio::spawn(run(listener, router, limits, shutdown.clone()));
+        let incoming = accept(listener, None, limits, shutdown.clone());
+        let server = tokio::spawn(run(incoming, router, Duration::from_millis(50), shutdown.clone()));
 
         let mut silent = TcpStream::connect(address).await.unwrap();
         let mut slow = TcpStream::connect(address).await.unwrap();
@@ -210,8 +186,10 @@ mod tests {
                 "late, but here"
             }
         });
-        let limits = Limits { connections: 2, headers: Duration::from_secs(10) };
-        let server = tokio::spawn(run(listener, Router::new().route("/", handler), limits, shutdown));
+        let limits = Limits { connections: 2, handshake: Duration::from_secs(10) };
+        let incoming = accept(listener, None, limits, shutdown.clone());
+        let router = Router::new().route("/", handler);
+        let server = tokio::spawn(run(incoming, router, Duration::from_secs(10), shutdown));
         let text = reqwest::get(format!("http://{address}/")).await.unwrap().text().await.unwrap();
         assert_eq!(text, "late, but here");
         server.await.unwrap();

@@ -22,7 +22,7 @@ mod traces;
 mod verdicts;
 mod words;
 
-pub use access::Access;
+pub use access::{Access, AccessError};
 pub use check::{CheckError, CheckRequest, Checker};
 pub use config::Config;
 pub use gsar::{EnterRequest, OpenRequest, RunCommand, RunError, RunRequest, Runs};

@@ -14,7 +14,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::connections::Limits;
 use super::reply::Refusal;
 use super::{
     Access, Checker, Config, Readiness, Runs, Status, Tracer, check, connections, console, feedback, gsar,
@@ -24,6 +23,7 @@ use crate::decide::Desk;
 use crate::emit::Recent;
 use crate::feedback::Feedback;
 use crate::metrics;
+use crate::net::{self, Limits};
 
 /// How long a request's head may take to arrive.
 const HEADERS: Duration = Duration::from_secs(10);
@@ -73,6 +73,7 @@ pub(super) struct Shared {
 /// Answers on `listener` until `shutdown`; then ends live feeds and waits shortly for requests in flight.
 pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdown: CancellationToken) {
     let access = state.access.clone();
+    let tls = state.access.tls();
     let shared = Shared {
         state,
         timeout: config.timeout.0,
@@ -98,8 +99,9 @@ pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdow
         .method_not_allowed_fallback(wrong_method)
         .with_state(shared);
     let router = limited(router, access, config);
-    let limits = Limits { connections: config.max_connections.get(), headers: HEADERS };
-    connections::run(listener, router, limits, shutdown).await;
+    let limits = Limits { connections: config.max_connections.get(), handshake: HEADERS };
+    let incoming = net::accept(listener, tls, limits, shutdown.clone());
+    connections::run(incoming, router, HEADERS, shutdown).await;
 }
 
 /// One route, counted under its pattern. Every file of routes uses this and not axum's own.
