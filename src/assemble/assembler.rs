@@ -16,6 +16,8 @@ pub struct ClosedTrace<P> {
     pub trace: Arc<Trace>,
     /// What the deliveries left with it, in order of arrival: their tickets and memory.
     pub payloads: Vec<P>,
+    /// Which closing of all this is, for [`Assembler::settled`].
+    pub number: u64,
 }
 
 /// What became of a delivery, in numbers.
@@ -149,9 +151,9 @@ impl<P> Assembler<P> {
         self.closing = true;
     }
 
-    /// The outcome of this revision is recorded: its spans need not be evaluated again when somebody repeats them.
-    pub fn settled(&mut self, trace_id: TraceId, revision: u32) {
-        self.recent.settle(trace_id, revision);
+    /// The outcome of this closing is recorded: its spans need not be evaluated again when somebody repeats them.
+    pub fn settled(&mut self, trace_id: TraceId, number: u64) {
+        self.recent.settle(trace_id, number);
     }
 
     /// What is known of a trace now.
@@ -272,8 +274,9 @@ impl<P> Assembler<P> {
         let (cut, bytes) = (live.cut, live.bytes);
         let (trace, seen, payloads) = live.close(trace_id, closed, wall, &self.config);
         let trace = Arc::new(trace);
-        self.recent.keep(Content { trace: Arc::clone(&trace), seen, cut, bytes }, now, &self.config);
-        Some(ClosedTrace { trace, payloads })
+        let number =
+            self.recent.keep(Content { trace: Arc::clone(&trace), seen, cut, bytes }, now, &self.config);
+        Some(ClosedTrace { trace, payloads, number })
     }
 
     fn put(&mut self, trace_id: TraceId, live: Live<P>) {

@@ -17,7 +17,8 @@ pub(super) struct Kept {
     pub(super) closed_at: Time,
     /// What it held, as long as there is room for it.
     pub(super) content: Option<Content>,
-    ticket: u64,
+    /// Which closing of all this was.
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Recent {
     order: VecDeque<(TraceId, u64)>,
     with_content: VecDeque<(TraceId, u64)>,
     bytes: usize,
-    tickets: u64,
+    numbers: u64,
 }
 
 impl Recent {
@@ -50,42 +51,46 @@ impl Recent {
         Some(kept)
     }
 
-    pub(super) fn settle(&mut self, trace_id: TraceId, revision: u32) {
+    /// By number and not by revision: a trace that was forgotten and comes again begins with revision 0 again, and what is
+    /// recorded of the first is not recorded of the second.
+    pub(super) fn settle(&mut self, trace_id: TraceId, number: u64) {
         if let Some(kept) = self.kept.get_mut(&trace_id)
-            && kept.revision == revision
+            && kept.number == number
         {
             kept.settled = true;
         }
     }
 
-    pub(super) fn keep(&mut self, content: Content, now: Time, config: &Config) {
+    /// Gives the number of this closing.
+    pub(super) fn keep(&mut self, content: Content, now: Time, config: &Config) -> u64 {
         let trace_id = content.trace.trace_id;
         let revision = content.trace.revision;
-        let ticket = self.tickets;
-        self.tickets += 1;
+        let number = self.numbers;
+        self.numbers += 1;
         // One giant must not push out all the others and then itself.
         let content = Some(content).filter(|content| content.bytes <= config.keep_bytes.as_usize());
         self.bytes += content.as_ref().map_or(0, |content| content.bytes);
-        let kept = Kept { revision, settled: false, closed_at: now, content, ticket };
+        let kept = Kept { revision, settled: false, closed_at: now, content, number };
         self.kept.insert(trace_id, kept);
-        self.order.push_back((trace_id, ticket));
-        self.with_content.push_back((trace_id, ticket));
+        self.order.push_back((trace_id, number));
+        self.with_content.push_back((trace_id, number));
         self.trim(now, config);
+        number
     }
 
     /// Forgets what is too old or too much.
     pub(super) fn trim(&mut self, now: Time, config: &Config) {
         while self.bytes > config.keep_bytes.as_usize() || self.with_content.len() > config.keep_traces.get()
         {
-            let Some((trace_id, ticket)) = self.with_content.pop_front() else { break };
-            if let Some(kept) = self.kept.get_mut(&trace_id).filter(|kept| kept.ticket == ticket)
+            let Some((trace_id, number)) = self.with_content.pop_front() else { break };
+            if let Some(kept) = self.kept.get_mut(&trace_id).filter(|kept| kept.number == number)
                 && let Some(content) = kept.content.take()
             {
                 self.bytes -= content.bytes;
             }
         }
-        while let Some(&(trace_id, ticket)) = self.order.front() {
-            let current = self.kept.get(&trace_id).filter(|kept| kept.ticket == ticket);
+        while let Some(&(trace_id, number)) = self.order.front() {
+            let current = self.kept.get(&trace_id).filter(|kept| kept.number == number);
             let is_over = current.is_none_or(|kept| now.since(kept.closed_at) >= config.keep.0);
             if !is_over && self.order.len() <= config.keep_traces.get() {
                 break;

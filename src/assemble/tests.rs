@@ -198,6 +198,20 @@ fn a_redelivery_after_a_failure_is_evaluated_again_as_the_same_revision() {
 }
 
 #[test]
+fn what_is_recorded_of_a_forgotten_trace_is_not_recorded_of_its_namesake() {
+    let mut assembler = Assembler::new(Config { keep: Period::seconds(10), ..Config::default() });
+    push(&mut assembler, 0.0, vec![span(1, 0)]);
+    let first = assembler.pop(at(2.0)).unwrap();
+    // While its verdict waits for a sink, it is forgotten, and more of it comes.
+    push(&mut assembler, 60.0, vec![span(2, 0)]);
+    let second = assembler.pop(at(62.0)).unwrap();
+    assert_eq!((first.trace.revision, second.trace.revision), (0, 0));
+    assembler.settled(trace_id(1), first.number);
+    push(&mut assembler, 63.0, vec![span(2, 0)]);
+    assert_eq!(pop(&mut assembler, 65.0), Some((Closed::Root, 0, vec![2])), "its redelivery is evaluated");
+}
+
+#[test]
 fn late_spans_can_be_ignored() {
     let mut assembler = Assembler::new(Config { late: Late::Ignore, ..Config::default() });
     push(&mut assembler, 0.0, vec![span(1, 0)]);
@@ -370,7 +384,7 @@ fn play(config: &Config, history: &[Delivery]) -> (Vec<ClosedTrace<u32>>, u32) {
     let mut drain = |assembler: &mut Assembler<u32>, now: Time, settle: bool| {
         while let Some(trace) = assembler.pop(now) {
             if settle {
-                assembler.settled(trace.trace.trace_id, trace.trace.revision);
+                assembler.settled(trace.trace.trace_id, trace.number);
             }
             closed.push(trace);
         }

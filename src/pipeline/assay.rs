@@ -10,18 +10,18 @@ use crate::emit::Sinks;
 use crate::receive::Stake;
 use crate::ticket::Outcome;
 
-/// Which trace was worked on, and whether its outcome is recorded.
+/// Which closing of which trace was worked on, and whether its outcome is recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settled {
     pub trace_id: TraceId,
-    pub revision: u32,
+    pub number: u64,
     pub first_arrival: Time,
     pub outcome: Outcome,
 }
 
 /// Evaluates a trace, writes its verdict, and only then keeps the promises to the sources of its spans.
 pub(super) async fn assay(assayer: Arc<Assayer>, sinks: Arc<Sinks>, closed: ClosedTrace<Stake>) -> Settled {
-    let ClosedTrace { trace, payloads: stakes } = closed;
+    let ClosedTrace { trace, payloads: stakes, number } = closed;
     let (verdict, story) = assayer.assay_told(&trace).await;
     let outcome = match caught(sinks.write_told(&verdict, story.as_ref())).await {
         Ok(Ok(())) => Outcome::Done,
@@ -35,10 +35,5 @@ pub(super) async fn assay(assayer: Arc<Assayer>, sinks: Arc<Sinks>, closed: Clos
         }
     };
     stakes.into_iter().for_each(|stake| stake.settle(outcome));
-    Settled {
-        trace_id: trace.trace_id,
-        revision: trace.revision,
-        first_arrival: trace.first_arrival,
-        outcome,
-    }
+    Settled { trace_id: trace.trace_id, number, first_arrival: trace.first_arrival, outcome }
 }

@@ -160,7 +160,7 @@ impl Assembly {
             }
         }
         if settled.outcome == Outcome::Done {
-            self.assembler.settled(settled.trace_id, settled.revision);
+            self.assembler.settled(settled.trace_id, settled.number);
         }
     }
 
