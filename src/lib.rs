@@ -7,8 +7,8 @@
 //! - 6 [`evaluate`]: evaluation for programs that call it, by the name of any backend
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
 //! - 2 [`net`], [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`], [`gsar`]: sockets, files, models
-//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`transcript`], [`metrics`], [`logging`], [`secret`]: pure
-//! - 0 [`domain`], [`ticket`], [`error`], [`find`]: words, and what can be seen in a text without any of them
+//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`transcript`], [`kafka`], [`metrics`], [`logging`]: pure
+//! - 0 [`domain`], [`ticket`], [`error`], [`find`], [`secret`]: words, and what can be seen in a text without any of them
 
 #![warn(missing_docs)]
 
@@ -26,6 +26,7 @@ pub mod feedback;
 pub mod find;
 pub mod gsar;
 pub mod judge;
+pub mod kafka;
 pub mod logging;
 pub mod metrics;
 pub mod net;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::kafka::{Compression, KafkaConfig, Mechanism, SaslConfig, TlsConfig, ValueFormat};
+pub use self::kafka::{KafkaConfig, ValueFormat};
 
 use crate::domain::{ByteSize, Period};
 

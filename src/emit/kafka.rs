@@ -11,7 +11,7 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
 
-use super::config::{KafkaConfig, SaslConfig, TlsConfig, ValueFormat};
+use super::config::{KafkaConfig, ValueFormat};
 use super::{EmitError, Sink, proto, trim};
 use crate::domain::Verdict;
 use crate::error::Fault;
@@ -199,10 +199,8 @@ fn producer(config: &KafkaConfig) -> Result<FutureProducer, EmitError> {
 }
 
 fn properties(config: &KafkaConfig) -> Result<ClientConfig, SecretError> {
-    let mut properties = ClientConfig::new();
-    properties.extend(config.properties.clone());
+    let mut properties = config.connection().client()?;
     properties
-        .set("bootstrap.servers", config.brokers.join(","))
         .set("enable.idempotence", "true")
         .set("acks", "all")
         // The Java clients' choice, so that other producers' records of a trace share its partition.
@@ -214,48 +212,7 @@ fn properties(config: &KafkaConfig) -> Result<ClientConfig, SecretError> {
         .set("batch.size", config.max_message_bytes.0.min(1_000_000).to_string())
         .set("queue.buffering.max.kbytes", (config.buffer.0 / 1024).clamp(1, 2_147_483_647).to_string())
         .set("message.timeout.ms", millis(config.delivery_timeout.0));
-    if !config.properties.contains_key("client.id") {
-        properties.set("client.id", "assayd");
-    }
-    let protocol = match (&config.tls, &config.sasl) {
-        (None, None) => "plaintext",
-        (Some(_), None) => "ssl",
-        (None, Some(_)) => "sasl_plaintext",
-        (Some(_), Some(_)) => "sasl_ssl",
-    };
-    properties.set("security.protocol", protocol);
-    if let Some(tls) = &config.tls {
-        set_tls(&mut properties, tls)?;
-    }
-    if let Some(sasl) = &config.sasl {
-        set_sasl(&mut properties, sasl)?;
-    }
     Ok(properties)
-}
-
-fn set_tls(properties: &mut ClientConfig, tls: &TlsConfig) -> Result<(), SecretError> {
-    let files = [
-        ("ssl.ca.location", &tls.ca),
-        ("ssl.certificate.location", &tls.certificate),
-        ("ssl.key.location", &tls.key),
-    ];
-    for (name, path) in files {
-        if let Some(path) = path {
-            properties.set(name, path.to_string_lossy());
-        }
-    }
-    if let Some(password) = &tls.key_password {
-        properties.set("ssl.key.password", password.reveal()?.expose());
-    }
-    Ok(())
-}
-
-fn set_sasl(properties: &mut ClientConfig, sasl: &SaslConfig) -> Result<(), SecretError> {
-    properties
-        .set("sasl.mechanism", sasl.mechanism.as_str())
-        .set("sasl.username", &sasl.username)
-        .set("sasl.password", sasl.password.reveal()?.expose());
-    Ok(())
 }
 
 fn millis(duration: Duration) -> String {

@@ -19,8 +19,7 @@ use crate::domain::Verdict;
 use crate::error::Fault;
 
 pub use config::{
-    Compression, Config, Fsync, JsonlConfig, KafkaConfig, Mechanism, RecentConfig, RetryConfig, RotateConfig,
-    SaslConfig, TlsConfig, ValueFormat,
+    Config, Fsync, JsonlConfig, KafkaConfig, RecentConfig, RetryConfig, RotateConfig, ValueFormat,
 };
 pub use jsonl::Jsonl;
 pub use kafka::Kafka;

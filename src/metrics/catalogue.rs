@@ -288,8 +288,63 @@ pub const RECEIVE_LIMIT: Metric =
 pub const RECEIVE_DEAD_LETTERS: Metric = counter(
     "assayd_receive_dead_letters_total",
     "messages",
-    &[RECEIVER],
-    "Messages that could not be decoded and were set aside.",
+    &[RECEIVER, closed("reason", &["unreadable", "too_large", "over_age"])],
+    "Messages that were set aside: no OTLP, larger than a request may be, or without a verdict for too long.",
+);
+/// Lag.
+pub const RECEIVE_KAFKA_LAG: Metric = gauge(
+    "assayd_receive_kafka_lag_records",
+    "records",
+    &[
+        open("topic", "the topics of receive.kafka.topics"),
+        open("partition", "the partitions of these topics"),
+    ],
+    "Records of a partition that are not done yet, those under way included; 0 for partitions that others have.",
+);
+/// Partitions.
+pub const RECEIVE_KAFKA_PARTITIONS: Metric =
+    gauge("assayd_receive_kafka_partitions", "partitions", &[], "Partitions that this replica reads.");
+/// Connection.
+pub const RECEIVE_KAFKA_CONNECTED: Metric = gauge(
+    "assayd_receive_kafka_connected",
+    "state",
+    &[],
+    "1 while a Kafka broker can be reached, 0 while none can or Kafka is not a source.",
+);
+/// Pauses.
+pub const RECEIVE_KAFKA_PAUSED: Metric = gauge(
+    "assayd_receive_kafka_paused",
+    "state",
+    &[],
+    "1 while the partitions are paused because there is no room for more spans.",
+);
+/// Rebalances.
+pub const RECEIVE_KAFKA_REBALANCES: Metric = counter(
+    "assayd_receive_kafka_rebalances_total",
+    "rebalances",
+    &[closed("kind", &["assigned", "revoked", "lost"])],
+    "Partitions given to this replica, taken from it, or lost because the group took it for dead.",
+);
+/// Commits.
+pub const RECEIVE_KAFKA_COMMITS: Metric = counter(
+    "assayd_receive_kafka_commits_total",
+    "commits",
+    &[closed("result", &["ok", "failed"])],
+    "Commits of offsets that the brokers took, or did not; a failed one is tried again.",
+);
+/// Redeliveries.
+pub const RECEIVE_KAFKA_REDELIVERIES: Metric = counter(
+    "assayd_receive_kafka_redeliveries_total",
+    "records",
+    &[],
+    "Records that were read and delivered again because a trace of theirs got no verdict.",
+);
+/// Records that are gone.
+pub const RECEIVE_KAFKA_VANISHED: Metric = counter(
+    "assayd_receive_kafka_vanished_total",
+    "records",
+    &[],
+    "Records that were to be read again and were gone from their topic: its retention is too short.",
 );
 /// Deliveries stored.
 pub const SPOOL_APPENDS: Metric = counter(
@@ -352,6 +407,13 @@ pub const ASSEMBLE_CLOSED: Metric = counter(
     "traces",
     &[closed("reason", &["root", "idle", "age", "evict", "end", "shutdown"])],
     "Traces that were taken as complete, by the reason; evict means that the store was full.",
+);
+/// Traces that others evaluate.
+pub const ASSEMBLE_HANDED_OVER: Metric = counter(
+    "assayd_assemble_handed_over_total",
+    "traces",
+    &[],
+    "Traces from Kafka that were open when their partitions went to another replica, which evaluates them.",
 );
 /// Late spans.
 pub const ASSEMBLE_LATE_SPANS: Metric = counter(
@@ -688,6 +750,14 @@ pub static ALL: &[Metric] = &[
     RECEIVE_HELD_BYTES,
     RECEIVE_LIMIT,
     RECEIVE_DEAD_LETTERS,
+    RECEIVE_KAFKA_LAG,
+    RECEIVE_KAFKA_PARTITIONS,
+    RECEIVE_KAFKA_CONNECTED,
+    RECEIVE_KAFKA_PAUSED,
+    RECEIVE_KAFKA_REBALANCES,
+    RECEIVE_KAFKA_COMMITS,
+    RECEIVE_KAFKA_REDELIVERIES,
+    RECEIVE_KAFKA_VANISHED,
     SPOOL_APPENDS,
     SPOOL_COMMIT_DELIVERIES,
     SPOOL_BYTES,
@@ -700,6 +770,7 @@ pub static ALL: &[Metric] = &[
     ASSEMBLE_LIVE_TRACES,
     ASSEMBLE_LIVE_BYTES,
     ASSEMBLE_CLOSED,
+    ASSEMBLE_HANDED_OVER,
     ASSEMBLE_LATE_SPANS,
     ASSEMBLE_DROPPED_SPANS,
     CONVERT_WARNINGS,

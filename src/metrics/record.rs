@@ -166,9 +166,50 @@ pub fn receive_limit(bytes: usize) {
     all::RECEIVE_LIMIT.set(bytes as f64, []);
 }
 
-/// A message that cannot be decoded was set aside.
-pub fn receive_dead_letter(receiver: &'static str) {
-    all::RECEIVE_DEAD_LETTERS.add(1, [receiver.into()]);
+/// A message was set aside: `reason` is `unreadable`, `too_large` or `over_age`.
+pub fn receive_dead_letter(receiver: &'static str, reason: &'static str) {
+    all::RECEIVE_DEAD_LETTERS.add(1, [receiver.into(), reason.into()]);
+}
+
+/// Records of a partition that are not done yet. Topics and partitions are as many as the configuration and the brokers say.
+pub fn receive_kafka_lag(topic: &str, partition: i32, records: i64) {
+    let values = [topic.to_owned().into(), partition.to_string().into()];
+    all::RECEIVE_KAFKA_LAG.set(records as f64, values);
+}
+
+/// Partitions that this replica reads.
+pub fn receive_kafka_partitions(partitions: usize) {
+    all::RECEIVE_KAFKA_PARTITIONS.set(partitions as f64, []);
+}
+
+/// Whether a Kafka broker can be reached.
+pub fn receive_kafka_connected(is_connected: bool) {
+    all::RECEIVE_KAFKA_CONNECTED.set(f64::from(u8::from(is_connected)), []);
+}
+
+/// Whether the partitions are paused for lack of room.
+pub fn receive_kafka_paused(is_paused: bool) {
+    all::RECEIVE_KAFKA_PAUSED.set(f64::from(u8::from(is_paused)), []);
+}
+
+/// The group gave or took partitions: `kind` is `assigned`, `revoked` or `lost`.
+pub fn receive_kafka_rebalance(kind: &'static str) {
+    all::RECEIVE_KAFKA_REBALANCES.add(1, [kind.into()]);
+}
+
+/// A commit of offsets: `result` is `ok` or `failed`.
+pub fn receive_kafka_commit(result: &'static str) {
+    all::RECEIVE_KAFKA_COMMITS.add(1, [result.into()]);
+}
+
+/// A record was delivered again.
+pub fn receive_kafka_redelivery() {
+    all::RECEIVE_KAFKA_REDELIVERIES.add(1, []);
+}
+
+/// A record that was to be read again is gone.
+pub fn receive_kafka_vanished() {
+    all::RECEIVE_KAFKA_VANISHED.add(1, []);
 }
 
 /// Deliveries that were to be stored: `result` is `ok`, `full`, `too_large` or `failed`.
@@ -210,6 +251,11 @@ pub fn assemble_live(traces: usize, bytes: usize) {
 /// A trace was taken as complete.
 pub fn assemble_closed(reason: Closed) {
     all::ASSEMBLE_CLOSED.add(1, [reason.as_str().into()]);
+}
+
+/// A trace was left to the replica that has its partitions now.
+pub fn assemble_handed_over() {
+    all::ASSEMBLE_HANDED_OVER.add(1, []);
 }
 
 /// Spans arrived after their trace was closed; `action` is `revised` or `ignored`.
@@ -447,9 +493,18 @@ mod tests {
         receive_base64_ids("http", 2);
         receive_lateness("http", second);
         receive_held_bytes(7);
-        receive_dead_letter("kafka");
+        receive_dead_letter("kafka", "unreadable");
+        receive_kafka_lag("otlp_spans", 3, 7);
+        receive_kafka_partitions(4);
+        receive_kafka_connected(true);
+        receive_kafka_paused(false);
+        receive_kafka_rebalance("assigned");
+        receive_kafka_commit("ok");
+        receive_kafka_redelivery();
+        receive_kafka_vanished();
         assemble_live(3, 4);
         assemble_closed(Closed::Root);
+        assemble_handed_over();
         assemble_late_spans("revised", 1);
         assemble_dropped_spans("duplicate", 1);
         convert(second, 1);

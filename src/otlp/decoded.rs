@@ -183,6 +183,11 @@ pub fn decode_any(body: &[u8]) -> Result<Decoded, DecodeError> {
             result => return result,
         }
     }
+    decode_protobuf(body)
+}
+
+/// Reads a request in protobuf of which it is not known whether it holds spans or log records. The content decides.
+pub fn decode_protobuf(body: &[u8]) -> Result<Decoded, DecodeError> {
     let as_traces = protobuf::decode_traces(body);
     if matches!(&as_traces, Ok(decoded) if !decoded.spans.is_empty() || body.is_empty()) {
         return as_traces;

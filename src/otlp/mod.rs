@@ -9,7 +9,9 @@ mod json;
 mod lenient;
 mod protobuf;
 
-pub use decoded::{DecodeError, Decoded, Encoding, Reject, Rejects, Signal, decode, decode_any};
+pub use decoded::{
+    DecodeError, Decoded, Encoding, Reject, Rejects, Signal, decode, decode_any, decode_protobuf,
+};
 pub use protobuf::{from_logs, from_traces};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -17,12 +18,14 @@ use crate::config::Config;
 use crate::domain::ByteSize;
 use crate::emit::{Recent, RecentConfig, Sinks};
 use crate::feedback::Feedback;
-use crate::receive::{self, Acknowledge, Delivery, Door};
+use crate::receive::{self, Acknowledge, Delivery, Door, KafkaSource, RunningKafka};
 use crate::spool::{Replay, Spool};
 use crate::{metrics, serve};
 
 /// The part of `flow.drain` that senders have to end their requests: the larger part is for the traces.
 const SENDERS_SHARE: u32 = 4;
+/// How long the Kafka brokers may take to answer the last commit and the goodbye.
+const KAFKA_GOODBYE: Duration = Duration::from_secs(10);
 
 /// A daemon whose ports are bound and whose model is loaded, and that does nothing yet.
 pub struct App {
@@ -31,6 +34,7 @@ pub struct App {
     grpc: Option<TcpListener>,
     http: Option<TcpListener>,
     admin: std::net::TcpListener,
+    kafka: Option<KafkaSource>,
     door: (Door, mpsc::Receiver<Delivery>),
     stored: Option<(Spool, Replay)>,
     assayer: Arc<Assayer>,
@@ -86,6 +90,8 @@ impl App {
             Acknowledge::Stored => Some(stored::open(&config.data_dir, &config.spool).await?),
             Acknowledge::Admitted => None,
         };
+        let kafka = config.receive.kafka.as_ref();
+        let kafka = kafka.map(|kafka| KafkaSource::open(kafka, &config.receive)).transpose()?;
         let give_up = CancellationToken::new();
         let sinks = Sinks::open(&config.emit, recent.clone(), give_up.clone())?;
         let addresses = Addresses {
@@ -106,6 +112,7 @@ impl App {
             grpc,
             http,
             admin,
+            kafka,
             recent,
             feedback,
             access,
@@ -132,6 +139,7 @@ impl App {
         let (door, deliveries) = self.door;
         let closing = door.closing();
         let (spool, replay) = self.stored.unzip();
+        let mut kafka = self.kafka.map(|source| source.start(door.clone())).transpose()?;
         let assembly = Assembly::new(
             self.config.assemble.clone(),
             concurrency,
@@ -165,6 +173,7 @@ impl App {
             tracing::info!(model = self.assayer.desk().info().name, "ready");
             let failure = tokio::select! {
                 failure = intake.failed() => failure,
+                failure = kafka_failed(kafka.as_mut()) => failure,
                 never = self_check::run(&self.assayer, self.config.flow.self_check) => match never {},
             };
             Err::<(), _>(failure)
@@ -176,6 +185,9 @@ impl App {
 
         ready_in.send_replace(serve::Readiness::Stopping);
         metrics::process_ready(false);
+        if let Some(kafka) = &kafka {
+            kafka.stop();
+        }
         let patience = self.config.flow.drain.0;
         let drained = tokio::time::timeout(patience, async {
             intake.close(patience / SENDERS_SHARE).await;
@@ -194,6 +206,9 @@ impl App {
         drop(self.sinks);
         if let Some(spool) = spool {
             spool.close().await;
+        }
+        if let Some(kafka) = kafka {
+            kafka.leave(KAFKA_GOODBYE).await;
         }
         admin.stop();
         match failure {
@@ -228,6 +243,14 @@ fn remembered(config: &Config) -> RecentConfig {
 /// What `GET /v1/status` says, beside readiness.
 fn account(config: Config, assayer: Arc<Assayer>, addresses: Addresses) -> serve::Status {
     serve::Status::new(move || status::whole(assayer.status(), &config, addresses))
+}
+
+/// Ends when Kafka can no longer be read; pends for ever if it is no source.
+async fn kafka_failed(kafka: Option<&mut RunningKafka>) -> StartError {
+    match kafka {
+        Some(kafka) => kafka.failed().await.into(),
+        None => std::future::pending().await,
+    }
 }
 
 async fn listen(what: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {

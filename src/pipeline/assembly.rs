@@ -14,7 +14,7 @@ use super::Assayer;
 use super::assay::{Settled, assay};
 use super::clock::Clock;
 use crate::assemble::{Assembler, ClosedTrace, Config, Pushed, Sight};
-use crate::domain::{Time, TraceId};
+use crate::domain::{Closed, Time, TraceId};
 use crate::emit::Sinks;
 use crate::metrics;
 use crate::receive::{Delivery, Stake};
@@ -140,6 +140,12 @@ impl Assembly {
 
     fn start(&mut self, closed: ClosedTrace<Stake>) {
         metrics::assemble_closed(closed.trace.closed);
+        if is_elsewhere(&closed) {
+            // Dropping the stakes means Retry.
+            metrics::assemble_handed_over();
+            tracing::debug!(trace_id = %closed.trace.trace_id, "another replica evaluates this trace");
+            return;
+        }
         *self.arrivals.entry(closed.trace.first_arrival).or_default() += 1;
         self.working.spawn(assay(Arc::clone(&self.assayer), Arc::clone(&self.sinks), closed));
     }
@@ -172,6 +178,14 @@ impl Assembly {
         metrics::oldest_pending(oldest.map_or(Duration::ZERO, |arrival| self.clock.now().since(arrival)));
         self.unfinished.store(self.assembler.open() + self.working.len(), Ordering::Relaxed);
     }
+}
+
+/// Whether all spans of a trace are kept by their sources for another replica: because it has their partitions by now, or
+/// because it will have them when this one has stopped. Evaluated here, the trace would lack what came after.
+fn is_elsewhere(closed: &ClosedTrace<Stake>) -> bool {
+    let is_stopping = closed.trace.closed == Closed::Shutdown;
+    let is_left = |stake: &Stake| stake.is_fenced() || (is_stopping && stake.is_kept());
+    !closed.payloads.is_empty() && closed.payloads.iter().all(is_left)
 }
 
 fn count(pushed: &Pushed) {

@@ -55,6 +55,9 @@ pub enum StartError {
     /// The client for callbacks cannot be made.
     #[error("cannot make the client for callbacks: {0}")]
     Agent(reqwest::Error),
+    /// Kafka cannot be read, or can no longer be.
+    #[error(transparent)]
+    Kafka(#[from] crate::receive::KafkaFailure),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),

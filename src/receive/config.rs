@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Kafka;
 use crate::domain::{ByteSize, Period};
 use crate::net::TlsServer;
 use crate::secret::Secret;
@@ -16,6 +17,8 @@ pub struct Config {
     pub grpc: Option<Grpc>,
     /// OTLP over HTTP, protobuf and JSON; `null` turns it off.
     pub http: Option<Http>,
+    /// Kafka topics. Not set means none.
+    pub kafka: Option<Kafka>,
     /// When a sender is told that its spans are safe.
     pub acknowledge: Acknowledge,
     /// Memory for spans, from their arrival until their trace's verdict is written; beyond it senders are told to come back.
@@ -68,6 +71,7 @@ impl Default for Config {
         Self {
             grpc: Some(Grpc::default()),
             http: Some(Http::default()),
+            kafka: None,
             acknowledge: Acknowledge::Stored,
             max_bytes: ByteSize::mib(256),
             max_message: ByteSize::mib(64),
@@ -101,6 +105,9 @@ impl Config {
                 "receive.max_message ({}) must not be larger than receive.max_bytes ({})",
                 self.max_message, self.max_bytes
             ));
+        }
+        if let Some(kafka) = &self.kafka {
+            kafka.check(problems);
         }
         // A gRPC frame's length has 32 bits.
         if self.max_message.0 > u64::from(u32::MAX) {

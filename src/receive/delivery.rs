@@ -1,5 +1,8 @@
 //! What comes to the door, and what leaves it for the assembler.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 
 use crate::domain::{LogRecord, Span};
@@ -46,7 +49,12 @@ pub struct Delivery {
 pub struct Stakes {
     pub(super) promise: Promise,
     pub(super) held: Held,
+    pub(super) fence: Fence,
 }
+
+/// Says whether somebody else answers for a delivery by now. The default: nobody but us can, as with OTLP.
+#[derive(Debug, Clone, Default)]
+pub struct Fence(Option<Arc<AtomicBool>>);
 
 /// One trace's stake in a delivery. Dropped without [`settle`](Self::settle) it means [`Outcome::Retry`]; its memory is free then
 /// in any case.
@@ -55,6 +63,7 @@ pub struct Stakes {
 pub struct Stake {
     ticket: Ticket,
     _held: Held,
+    fence: Fence,
 }
 
 impl Arrival {
@@ -107,11 +116,35 @@ impl Delivery {
 impl Stakes {
     /// A trace's stake, with so many bytes of the memory. What nobody took is free when this is dropped.
     pub fn cut(&mut self, bytes: usize) -> Stake {
-        Stake { ticket: self.promise.ticket(), _held: self.held.split(bytes) }
+        Stake { ticket: self.promise.ticket(), _held: self.held.split(bytes), fence: self.fence.clone() }
+    }
+}
+
+impl Fence {
+    /// For a source that keeps what it delivered and can deliver it to another replica.
+    pub(super) fn of_keeper() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// From now on another replica answers for it.
+    pub(super) fn close(&self) {
+        if let Some(closed) = &self.0 {
+            closed.store(true, Ordering::Release);
+        }
     }
 }
 
 impl Stake {
+    /// Whether the source keeps the delivery, for us or another replica to read again.
+    pub fn is_kept(&self) -> bool {
+        self.fence.0.is_some()
+    }
+
+    /// Whether another replica answers for the delivery by now.
+    pub fn is_fenced(&self) -> bool {
+        self.fence.0.as_ref().is_some_and(|closed| closed.load(Ordering::Acquire))
+    }
+
     /// Says what became of the trace's share of the delivery, and frees its memory.
     pub fn settle(self, outcome: Outcome) {
         self.ticket.settle(outcome);

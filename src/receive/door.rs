@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Fault;
 use crate::ticket::{Outcome, Promise, Ticket};
 
-use super::delivery::{Arrival, Delivery, Raw, Stakes};
+use super::delivery::{Arrival, Delivery, Fence, Raw, Stakes};
 use super::{Acknowledge, Config};
 
 /// Deliveries between the door and the assembler: enough to keep both busy; the budget is what bounds memory.
@@ -109,11 +109,33 @@ impl Door {
         self.enter(arrival, room, ticket).await
     }
 
+    /// Admits spans of so many bytes now, or gives them back: for sources that must not wait. They are not stored, for such
+    /// a source keeps them itself.
+    pub(super) fn try_admit(&self, arrival: Arrival, bytes: usize, fence: &Fence) -> Result<(), Arrival> {
+        let mut held = Held::default();
+        if self.grow(&mut held, bytes).is_err() {
+            return Err(arrival);
+        }
+        let Ok(slot) = self.queue.try_reserve() else { return Err(arrival) };
+        let Arrival { spans, logs, promise, .. } = arrival;
+        slot.send(Delivery { spans, logs, stakes: Stakes { promise, held, fence: fence.clone() } });
+        Ok(())
+    }
+
+    /// Whether so many bytes would fit into an empty house.
+    pub(super) fn fits(&self, bytes: usize) -> Result<(), Refusal> {
+        if bytes > self.limit { Err(Refusal::TooLarge { bytes, limit: self.limit }) } else { Ok(()) }
+    }
+
+    /// Whether there is room to spare: a source that paused because the door was full may begin again.
+    pub(super) fn is_calm(&self) -> bool {
+        let has_memory = self.held_bytes() <= self.limit / 8 * 7;
+        has_memory && self.queue.capacity() >= self.queue.max_capacity() / 2
+    }
+
     async fn room(&self, arrival: &Arrival, mut held: Held) -> Result<Room<'_>, Refusal> {
         let bytes = arrival.weight();
-        if bytes > self.limit {
-            return Err(Refusal::TooLarge { bytes, limit: self.limit });
-        }
+        self.fits(bytes)?;
         let room = async {
             self.resize(&mut held, bytes).await;
             let slot = self.queue.reserve().await.map_err(|_| Refusal::Closing)?;
@@ -134,7 +156,8 @@ impl Door {
             (None, Some(_)) if self.must_store => return Err(Refusal::NotStored),
             _ => promise,
         };
-        room.slot.send(Delivery { spans, logs, stakes: Stakes { promise, held: room.held } });
+        let stakes = Stakes { promise, held: room.held, fence: Fence::default() };
+        room.slot.send(Delivery { spans, logs, stakes });
         ticket.settle(Outcome::Done);
         Ok(())
     }
@@ -377,6 +400,26 @@ mod tests {
         assert!(deliveries.try_recv().is_err());
         door.admit(arrival(1).0, Held::default()).await.unwrap();
         assert!(deliveries.try_recv().is_ok(), "without its bytes it is not for the store");
+    }
+
+    #[tokio::test]
+    async fn a_source_that_must_not_wait_gets_its_spans_back_and_comes_again_when_there_is_room_to_spare() {
+        let one = span().weight();
+        let (door, mut deliveries) = open(&config(8 * one as u64));
+        let (first, reports) = arrival(8);
+        let fence = Fence::of_keeper();
+        door.try_admit(first, 8 * one, &fence).unwrap();
+        let second = door.try_admit(arrival(1).0, one, &fence).unwrap_err();
+        assert!(!door.is_calm());
+        drop(deliveries.recv().await.unwrap());
+        assert_eq!(reports.try_recv(), Ok(Outcome::Done));
+        assert!(door.is_calm());
+        door.try_admit(second, one, &fence).unwrap();
+        let stake = deliveries.recv().await.unwrap().into_parts().2.cut(one);
+        assert!(stake.is_kept() && !stake.is_fenced());
+        fence.close();
+        assert!(stake.is_fenced());
+        assert_eq!(door.fits(9 * one).unwrap_err().fault(), Fault::Poison);
     }
 
     #[tokio::test]

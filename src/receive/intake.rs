@@ -120,7 +120,7 @@ impl Intake {
         let signal = content.signal;
         let (read, held) = self.read(content).await?;
         let Read { decoded, raw, own } = read;
-        self.count(signal, &decoded, &raw, own);
+        count_content(self.receiver, signal.as_str(), &decoded, raw.body.len(), own);
         let accepted = Accepted { rejected: decoded.rejects.count, message: decoded.rejects.to_string() };
         let (spans, logs) = (decoded.spans.len(), decoded.logs.len());
         if spans + logs > 0 {
@@ -153,33 +153,38 @@ impl Intake {
         // A reader that is cancelled or panics has lost this request; the sender still has it.
         reading.await.unwrap_or_else(|_| Err(Refused::Door(Refusal::Closing)))
     }
+}
 
-    fn count(&self, signal: Signal, decoded: &Decoded, raw: &Raw, own: u64) {
-        let receiver = self.receiver;
-        metrics::receive_bytes(receiver, raw.body.len());
-        metrics::receive_base64_ids(receiver, to_usize(decoded.base64_ids));
-        let dropped = [
-            ("bad_id", decoded.rejects.count),
-            ("no_trace_id", decoded.logs_without_trace),
-            ("own_telemetry", own),
-        ];
-        for (reason, items) in dropped.into_iter().filter(|(_, items)| *items > 0) {
-            metrics::receive_rejected(receiver, reason, to_usize(items));
-        }
-        if !decoded.rejects.is_empty() {
-            let signal = signal.as_str();
-            tracing::debug!(
-                receiver,
-                signal,
-                count = decoded.rejects.count,
-                "items rejected: {}",
-                decoded.rejects
-            );
-        }
-        let latest_end = decoded.spans.iter().map(|span| span.end).max().filter(|end| end.is_known());
-        if let Some(end) = latest_end {
-            metrics::receive_lateness(receiver, now().since(end));
-        }
+/// Counts what was in a request or message, and what is left out of it; `own` are the items of assayd itself.
+pub(super) fn count_content(
+    receiver: &'static str,
+    signal: &'static str,
+    decoded: &Decoded,
+    bytes: usize,
+    own: u64,
+) {
+    metrics::receive_bytes(receiver, bytes);
+    metrics::receive_base64_ids(receiver, to_usize(decoded.base64_ids));
+    let dropped = [
+        ("bad_id", decoded.rejects.count),
+        ("no_trace_id", decoded.logs_without_trace),
+        ("own_telemetry", own),
+    ];
+    for (reason, items) in dropped.into_iter().filter(|(_, items)| *items > 0) {
+        metrics::receive_rejected(receiver, reason, to_usize(items));
+    }
+    if !decoded.rejects.is_empty() {
+        tracing::debug!(
+            receiver,
+            signal,
+            count = decoded.rejects.count,
+            "items rejected: {}",
+            decoded.rejects
+        );
+    }
+    let latest_end = decoded.spans.iter().map(|span| span.end).max().filter(|end| end.is_known());
+    if let Some(end) = latest_end {
+        metrics::receive_lateness(receiver, now().since(end));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where spans come in: OTLP over gRPC and HTTP, files; Kafka later. All go through the [`Door`].
+//! Where spans come in: OTLP over gRPC and HTTP, Kafka, files. All go through the [`Door`].
 //!
 //! Nothing is answered with OK and dropped: what is not admitted is refused, with a word on when to come back. Two things are
 //! dropped with OK, and counted: log records without a trace, and assayd's own telemetry.
@@ -12,14 +12,20 @@ mod grpc;
 mod guard;
 mod http;
 mod intake;
+mod kafka;
+pub mod ledger;
 mod listen;
 mod reply;
 
 pub use config::{Acknowledge, Config, Grpc, Http};
-pub use delivery::{Arrival, Delivery, Raw, Stake, Stakes};
+pub use delivery::{Arrival, Delivery, Fence, Raw, Stake, Stakes};
 pub use door::{Door, Held, Refusal, Store, open};
 pub use files::{FileError, FileProblem, FilesRead, read_files};
 pub use grpc::serve as serve_grpc;
 pub use guard::{Guard, GuardError};
 pub use http::serve as serve_http;
 pub use intake::is_own;
+pub use kafka::{
+    DeadLetters, Kafka, KafkaFailure, KafkaSource, RetryConfig, RunningKafka, StartAt, ValueEncoding,
+    WithoutTopic,
+};

@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::domain::{ByteSize, EvidenceRef, Period};
-use crate::emit::config::{Compression, Mechanism, RecentConfig, RetryConfig};
+use crate::emit::config::{RecentConfig, RetryConfig};
 use crate::emit::{Recent, Sinks, sample};
+use crate::kafka::{Compression, Mechanism, SaslConfig, TlsConfig};
 use crate::secret::Secret;
 
 const PARTITIONS: i32 = 3;

@@ -1,0 +1,48 @@
+//! Says what the brokers complain of: once when it begins, and then once in a while.
+
+use std::time::{Duration, Instant};
+
+use crate::receive::ledger::Place;
+
+/// How often the same complaint is repeated.
+const REPEAT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    last: Option<(String, Instant)>,
+    is_connected: Option<bool>,
+}
+
+impl Complaints {
+    /// An error that librdkafka deals with itself, sooner or later.
+    pub fn met(&mut self, error: &dyn std::error::Error) {
+        self.say(error.to_string());
+    }
+
+    /// The brokers did not take a commit.
+    pub fn not_committed(&mut self, place: &Place) {
+        self.say(format!("an offset of {place} was not committed, as happens during a rebalance"));
+    }
+
+    fn say(&mut self, text: String) {
+        let is_new =
+            self.last.as_ref().is_none_or(|(last, since)| *last != text || since.elapsed() >= REPEAT);
+        if is_new {
+            tracing::warn!(error = text, "kafka: trying again");
+            self.last = Some((text, Instant::now()));
+        }
+    }
+
+    /// Whether any broker can be reached.
+    pub fn connected(&mut self, is_connected: bool) {
+        match (self.is_connected.replace(is_connected), is_connected) {
+            (Some(true), false) => tracing::warn!("kafka: no broker can be reached; trying again"),
+            (None, false) => tracing::warn!("kafka: no broker can be reached yet; trying again"),
+            (Some(false) | None, true) => {
+                tracing::info!("kafka: connected");
+                self.last = None;
+            }
+            (Some(true), true) | (Some(false), false) => {}
+        }
+    }
+}

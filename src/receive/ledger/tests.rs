@@ -1,0 +1,430 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn at(seconds: u64) -> Time {
+    Time(seconds * SECOND)
+}
+
+fn place() -> Place {
+    Place::new("spans", 0)
+}
+
+fn patience() -> Patience {
+    Patience {
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(8),
+        max_age: None,
+        most_waiting: 100,
+    }
+}
+
+fn ledger() -> Ledger {
+    let mut ledger = Ledger::new(patience());
+    ledger.assigned(place());
+    ledger
+}
+
+fn deliver(ledger: &mut Ledger, offset: i64, now: Time) -> Receipt {
+    match ledger.open(&place(), offset, now) {
+        Opening::Deliver(receipt) => receipt,
+        other => panic!("offset {offset} is {other:?}"),
+    }
+}
+
+fn done(ledger: &mut Ledger, receipt: &Receipt) {
+    assert_eq!(ledger.settled(receipt, Outcome::Done, at(0)), Settled::Counted);
+}
+
+#[test]
+fn an_offset_is_committed_only_up_to_the_lowest_open_record() {
+    let mut ledger = ledger();
+    assert_eq!(ledger.commits(), [], "nothing was read");
+    let receipts: Vec<Receipt> = (10..14).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    assert_eq!(ledger.commits(), [(place(), 10)]);
+    done(&mut ledger, &receipts[1]);
+    done(&mut ledger, &receipts[3]);
+    assert_eq!(ledger.commits(), [], "10 is open");
+    done(&mut ledger, &receipts[0]);
+    assert_eq!(ledger.commits(), [(place(), 12)]);
+    done(&mut ledger, &receipts[2]);
+    assert_eq!(ledger.commits(), [(place(), 14)]);
+    assert_eq!(ledger.pending(), 0);
+}
+
+#[test]
+fn a_commit_that_failed_is_given_again() {
+    let mut ledger = ledger();
+    let receipt = deliver(&mut ledger, 3, at(0));
+    done(&mut ledger, &receipt);
+    assert_eq!(ledger.commits(), [(place(), 4)]);
+    assert_eq!(ledger.commits(), []);
+    ledger.commit_failed(&place());
+    assert_eq!(ledger.commits(), [(place(), 4)]);
+}
+
+#[test]
+fn gaps_in_the_offsets_hold_nothing_up() {
+    let mut ledger = ledger();
+    let (first, second) = (deliver(&mut ledger, 5, at(0)), deliver(&mut ledger, 90, at(0)));
+    done(&mut ledger, &second);
+    done(&mut ledger, &first);
+    assert_eq!(ledger.commits(), [(place(), 91)]);
+}
+
+#[test]
+fn a_retry_rewinds_its_partition_after_a_delay_and_passes_over_what_is_done_or_under_way() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (0..5).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    done(&mut ledger, &receipts[0]);
+    done(&mut ledger, &receipts[3]);
+    ledger.settled(&receipts[1], Outcome::Retry, at(10));
+    assert_eq!(ledger.steps(at(10)), []);
+    assert_eq!(ledger.next_step(), Some(at(11)));
+    assert_eq!(ledger.steps(at(11)), [Step::Rewind { place: place(), offset: 1 }]);
+    assert_eq!(ledger.steps(at(12)), [], "once");
+    let again = deliver(&mut ledger, 1, at(12));
+    assert_eq!(again.attempt(), 1);
+    assert_eq!(ledger.open(&place(), 2, at(12)), Opening::Known, "it is under way");
+    assert_eq!(ledger.open(&place(), 3, at(12)), Opening::Known, "it is done");
+    assert_eq!(ledger.open(&place(), 4, at(12)), Opening::Known);
+    deliver(&mut ledger, 5, at(12));
+    assert_eq!(ledger.settled(&receipts[1], Outcome::Done, at(12)), Settled::Fenced, "an old receipt");
+    done(&mut ledger, &again);
+    assert_eq!(ledger.commits(), [(place(), 2)]);
+}
+
+#[test]
+fn the_delay_grows_with_each_rewind_that_does_not_help_and_starts_anew_with_one_that_does() {
+    let mut ledger = ledger();
+    let mut now = 0;
+    let mut waits = Vec::new();
+    let mut receipt = deliver(&mut ledger, 0, at(0));
+    for _ in 0..5 {
+        ledger.settled(&receipt, Outcome::Retry, at(now));
+        let due = ledger.next_step().unwrap();
+        waits.push(due.since(at(now)).as_secs());
+        now = due.0 / SECOND;
+        assert_eq!(ledger.steps(at(now)).len(), 1);
+        receipt = deliver(&mut ledger, 0, at(now));
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 8]);
+    done(&mut ledger, &receipt);
+    let other = deliver(&mut ledger, 1, at(now));
+    ledger.settled(&other, Outcome::Retry, at(now));
+    assert_eq!(ledger.next_step(), Some(at(now + 1)));
+}
+
+#[test]
+fn retries_that_come_together_share_a_rewind() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (0..50).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    for receipt in receipts.iter().rev() {
+        ledger.settled(receipt, Outcome::Retry, at(0));
+    }
+    assert_eq!(ledger.steps(at(1)), [Step::Rewind { place: place(), offset: 0 }]);
+    for offset in 0..50 {
+        assert_eq!(deliver(&mut ledger, offset, at(1)).attempt(), 1);
+    }
+}
+
+#[test]
+fn a_partition_with_too_much_to_read_again_is_not_read_on() {
+    let mut ledger = Ledger::new(Patience { most_waiting: 2, ..patience() });
+    ledger.assigned(place());
+    let (first, second) = (deliver(&mut ledger, 0, at(0)), deliver(&mut ledger, 1, at(0)));
+    ledger.settled(&first, Outcome::Retry, at(0));
+    assert_eq!(ledger.steps(at(0)), []);
+    ledger.settled(&second, Outcome::Retry, at(0));
+    assert_eq!(ledger.steps(at(0)), [Step::Hold(place())]);
+    assert_eq!(ledger.steps(at(0)), []);
+    let due = ledger.steps(at(1));
+    assert_eq!(due, [Step::Rewind { place: place(), offset: 0 }, Step::Release(place())]);
+}
+
+#[test]
+fn a_rewind_that_cannot_be_done_is_tried_again_and_reading_goes_on_meanwhile() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (0..3).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    ledger.settled(&receipts[1], Outcome::Retry, at(0));
+    ledger.steps(at(1));
+    ledger.rewind_failed(&place(), at(1));
+    deliver(&mut ledger, 3, at(1));
+    assert_eq!(ledger.steps(at(3)), [Step::Rewind { place: place(), offset: 1 }]);
+    deliver(&mut ledger, 1, at(3));
+    assert_eq!(ledger.position(&place()), Some(0));
+}
+
+#[test]
+fn a_record_that_was_tried_for_too_long_is_set_aside() {
+    let mut ledger = Ledger::new(Patience { max_age: Some(Duration::from_secs(5)), ..patience() });
+    ledger.assigned(place());
+    let receipt = deliver(&mut ledger, 0, at(100));
+    ledger.settled(&receipt, Outcome::Retry, at(101));
+    ledger.steps(at(102));
+    let receipt = deliver(&mut ledger, 0, at(102));
+    ledger.settled(&receipt, Outcome::Retry, at(104));
+    ledger.steps(at(106));
+    let Opening::SetAside(receipt) = ledger.open(&place(), 0, at(106)) else { panic!("it is old") };
+    assert_eq!(ledger.commits(), [(place(), 0)], "not before it is safe there");
+    done(&mut ledger, &receipt);
+    assert_eq!(ledger.commits(), [(place(), 1)]);
+}
+
+#[test]
+fn a_receipt_from_before_a_rebalance_settles_nothing() {
+    let mut ledger = ledger();
+    let (first, second) = (deliver(&mut ledger, 0, at(0)), deliver(&mut ledger, 1, at(0)));
+    done(&mut ledger, &first);
+    assert_eq!(ledger.revoked(&place()), Some(1), "what is settled is committed on the way out");
+    assert_eq!(ledger.settled(&second, Outcome::Done, at(0)), Settled::Fenced);
+    assert_eq!(ledger.open(&place(), 2, at(0)), Opening::Foreign);
+    ledger.assigned(place());
+    let again = deliver(&mut ledger, 1, at(0));
+    assert_eq!(ledger.settled(&second, Outcome::Done, at(0)), Settled::Fenced);
+    assert_eq!(ledger.settled(&second, Outcome::Retry, at(0)), Settled::Fenced);
+    assert_eq!(ledger.position(&place()), Some(1));
+    done(&mut ledger, &again);
+    assert_eq!(ledger.revoked(&place()), Some(2));
+    assert_eq!(ledger.revoked(&place()), None);
+}
+
+#[test]
+fn a_log_that_was_made_anew_is_read_from_its_beginning() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (500..503).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    done(&mut ledger, &receipts[0]);
+    ledger.commits();
+    let first = deliver(&mut ledger, 0, at(1));
+    assert_eq!(ledger.settled(&receipts[1], Outcome::Done, at(1)), Settled::Fenced);
+    done(&mut ledger, &first);
+    assert_eq!(ledger.commits(), [(place(), 1)]);
+}
+
+#[test]
+fn a_record_that_is_gone_from_its_log_is_told_and_does_not_hold_commits_for_ever() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (0..3).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    done(&mut ledger, &receipts[1]);
+    done(&mut ledger, &receipts[2]);
+    ledger.settled(&receipts[0], Outcome::Retry, at(0));
+    let mut next = 3;
+    for _ in 0..3 {
+        assert_eq!(ledger.take_vanished(), [], "not before it was looked for several times");
+        let due = ledger.next_step().unwrap();
+        assert_eq!(ledger.steps(due), [Step::Rewind { place: place(), offset: 0 }]);
+        let receipt = deliver(&mut ledger, next, due);
+        done(&mut ledger, &receipt);
+        next += 1;
+    }
+    assert_eq!(ledger.take_vanished(), [(place(), 0)]);
+    assert_eq!(ledger.position(&place()), Some(next));
+}
+
+/// What happens to a partition.
+#[derive(Debug, Clone)]
+enum Event {
+    Read,
+    Settle { pick: usize, done: bool },
+    Stale { pick: usize },
+    Pass { seconds: u64 },
+    RewindFails,
+    Commit { fails: bool },
+    Rebalance { commits: bool },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        6 => Just(Event::Read),
+        6 => (any::<usize>(), prop::bool::weighted(0.7)).prop_map(|(pick, done)| Event::Settle { pick, done }),
+        1 => any::<usize>().prop_map(|pick| Event::Stale { pick }),
+        2 => (0u64..5).prop_map(|seconds| Event::Pass { seconds }),
+        1 => Just(Event::RewindFails),
+        2 => prop::bool::weighted(0.2).prop_map(|fails| Event::Commit { fails }),
+        1 => prop::bool::weighted(0.7).prop_map(|commits| Event::Rebalance { commits }),
+    ];
+    prop::collection::vec(event, 1..120)
+}
+
+/// A log, a reader of it that does what the ledger says, and a record of what truly became of each record.
+struct Naive {
+    log: Vec<i64>,
+    ledger: Ledger,
+    now: u64,
+    /// The next offset that the reader asks for.
+    reader: i64,
+    is_held: bool,
+    /// What the group would start from.
+    committed: i64,
+    /// Delivered and not settled, in this epoch.
+    open: Vec<Receipt>,
+    stale: Vec<Receipt>,
+    done: BTreeSet<i64>,
+    deliveries: BTreeMap<i64, u32>,
+    rewind_fails: bool,
+}
+
+impl Naive {
+    fn new(gaps: &[i64]) -> Self {
+        let mut offset = 0;
+        let log = gaps.iter().map(|gap| {
+            offset += gap;
+            offset
+        });
+        let mut ledger = Ledger::new(Patience { most_waiting: 3, ..patience() });
+        ledger.assigned(place());
+        Self {
+            log: log.collect(),
+            ledger,
+            now: 1,
+            reader: 0,
+            is_held: false,
+            committed: 0,
+            open: Vec::new(),
+            stale: Vec::new(),
+            done: BTreeSet::new(),
+            deliveries: BTreeMap::new(),
+            rewind_fails: false,
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Read => self.read(),
+            Event::Settle { pick, done } if !self.open.is_empty() => {
+                let receipt = self.open.swap_remove(pick % self.open.len());
+                self.settle(receipt, *done);
+            }
+            Event::Stale { pick } if !self.stale.is_empty() => {
+                let receipt = &self.stale[pick % self.stale.len()];
+                let outcome = if pick % 2 == 0 { Outcome::Done } else { Outcome::Retry };
+                assert_eq!(self.ledger.settled(receipt, outcome, at(self.now)), Settled::Fenced);
+            }
+            Event::Pass { seconds } => self.now += seconds,
+            Event::RewindFails => self.rewind_fails = true,
+            Event::Commit { fails } => self.commit(*fails),
+            Event::Rebalance { commits } => {
+                let offset = self.ledger.revoked(&place());
+                if let Some(offset) = offset.filter(|_| *commits) {
+                    self.committed(offset);
+                }
+                self.stale.append(&mut self.open);
+                self.reader = self.committed;
+                self.is_held = false;
+                self.ledger.assigned(place());
+            }
+            _ => {}
+        }
+        for step in self.ledger.steps(at(self.now)) {
+            match step {
+                Step::Hold(_) => self.is_held = true,
+                Step::Release(_) => self.is_held = false,
+                Step::Rewind { place, .. } if std::mem::take(&mut self.rewind_fails) => {
+                    self.ledger.rewind_failed(&place, at(self.now))
+                }
+                Step::Rewind { offset, .. } => self.reader = offset,
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        if self.is_held {
+            return;
+        }
+        let Some(&offset) = self.log.iter().find(|offset| **offset >= self.reader) else { return };
+        self.reader = offset + 1;
+        let is_open = self.open.iter().any(|receipt| receipt.offset() == offset);
+        match self.ledger.open(&place(), offset, at(self.now)) {
+            Opening::Deliver(receipt) => {
+                assert!(!is_open, "{offset} is delivered twice at once");
+                *self.deliveries.entry(offset).or_default() += 1;
+                self.open.push(receipt);
+            }
+            Opening::Known => assert!(
+                is_open || self.done.contains(&offset) || self.ledger.next_step().is_some(),
+                "{offset} is passed over and nobody has it"
+            ),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn settle(&mut self, receipt: Receipt, done: bool) {
+        let outcome = if done { Outcome::Done } else { Outcome::Retry };
+        assert_eq!(self.ledger.settled(&receipt, outcome, at(self.now)), Settled::Counted);
+        if done {
+            self.done.insert(receipt.offset());
+        }
+        self.stale.push(receipt);
+    }
+
+    fn commit(&mut self, fails: bool) {
+        for (place, offset) in self.ledger.commits() {
+            if fails {
+                self.ledger.commit_failed(&place);
+            } else {
+                self.committed(offset);
+            }
+        }
+    }
+
+    /// The law: nothing below a committed offset is undone.
+    fn committed(&mut self, offset: i64) {
+        let lost = self.log.iter().find(|record| **record < offset && !self.done.contains(record));
+        assert_eq!(lost, None, "committed up to {offset}");
+        self.committed = offset;
+    }
+
+    /// From here on everything works: all is delivered and committed.
+    fn run_dry(&mut self) {
+        self.rewind_fails = false;
+        for _ in 0..20 * self.log.len() + 50 {
+            self.apply(&Event::Read);
+            self.apply(&Event::Settle { pick: 0, done: true });
+            self.apply(&Event::Pass { seconds: 1 });
+        }
+        self.commit(false);
+        assert_eq!(self.ledger.take_vanished(), []);
+        assert_eq!(self.ledger.pending(), 0);
+        assert_eq!(self.done.len(), self.log.len());
+        if let Some(last) = self.log.last() {
+            assert!(self.committed > *last, "{} of {last}", self.committed);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_committed_before_it_is_done_and_in_the_end_all_is(
+        gaps in prop::collection::vec(1i64..4, 1..30),
+        events in events(),
+    ) {
+        let mut naive = Naive::new(&gaps);
+        for event in &events {
+            naive.apply(event);
+        }
+        naive.run_dry();
+    }
+
+    #[test]
+    fn without_retries_and_rebalances_each_record_is_delivered_once(
+        gaps in prop::collection::vec(1i64..4, 1..30),
+        picks in prop::collection::vec(any::<usize>(), 0..60),
+    ) {
+        let mut naive = Naive::new(&gaps);
+        for pick in picks {
+            naive.apply(&Event::Read);
+            if pick % 3 > 0 {
+                naive.apply(&Event::Settle { pick, done: true });
+            }
+            naive.apply(&Event::Commit { fails: pick % 5 == 0 });
+        }
+        naive.run_dry();
+        prop_assert!(naive.deliveries.values().all(|count| *count == 1));
+    }
+}
