@@ -456,3 +456,85 @@ async fn a_model_that_fails_is_a_5xx_and_never_an_answer() {
     }
     house.close().await;
 }
+
+fn remote(house: &House, model: &str) -> Desk {
+    let model = ModelName::parse(&format!("systemone:http://{}#{model}", house.address));
+    decide::start(&decide::Config { model, ..decide::Config::default() }).unwrap()
+}
+
+/// assayd as the client of assayd: through two sockets comes what the model says.
+#[tokio::test]
+async fn a_remote_model_answers_as_the_local_one_behind_it() {
+    let origin = House::open(checkpoint("tiny-lora")).await;
+    let relay = House::open(remote(&origin, "tiny-lora")).await;
+    for caller in 0..12 {
+        let request = state_of_its_own(caller);
+        let (near, far) = (origin.answered(&request).await, relay.answered(&request).await);
+        assert_eq!(near["answers"].as_object().unwrap().len(), far["answers"].as_object().unwrap().len());
+        for (id, near) in near["answers"].as_object().unwrap() {
+            let far = &far["answers"][id];
+            for exact in ["type", "noul", "choice", "probabilities"] {
+                assert_eq!(near.get(exact), far.get(exact), "{id}");
+            }
+            // Made of four decimals there, of all of them here.
+            for close in ["score", "confidence"].iter().filter(|key| near.get(key).is_some()) {
+                let (near, far) = (near[close].as_f64().unwrap(), far[close].as_f64().unwrap());
+                assert!((near - far).abs() < 1e-3, "{id} {close}: {near} {far}");
+            }
+        }
+        assert_eq!(near["usage"], far["usage"]);
+    }
+    relay.close().await;
+    origin.close().await;
+}
+
+#[tokio::test]
+async fn sixty_four_callers_of_a_remote_model_get_their_own_answers() {
+    let origin = House::open(checkpoint("tiny-lora")).await;
+    let relay = House::open(remote(&origin, "")).await;
+    let requests: Vec<Value> = (0..64).map(state_of_its_own).collect();
+    let together = join_all(requests.iter().map(|request| relay.answered(request))).await;
+    for (request, far) in requests.iter().zip(&together).step_by(4) {
+        let near = origin.answered(request).await;
+        assert_like(&far["answers"]["urgent"], &near["answers"]["urgent"], "urgent");
+    }
+    relay.close().await;
+    origin.close().await;
+}
+
+#[tokio::test]
+async fn a_list_of_options_that_is_longer_than_the_window_is_asked_in_rounds() {
+    let house = House::open(checkpoint("tiny-lora")).await;
+    let options: Map<String, Value> = (0..255)
+        .map(|index| (format!("Queue {index:03}"), json!(format!("Tickets routed to queue {index}"))))
+        .collect();
+    let question = json!({"type": "choice", "instructions": "Which queue?", "criteria": options});
+    let mut body = json!({"state": "My payouts fail.", "questions": {"queue": question}});
+    let refused = house.ask(&body).await;
+    assert_eq!(refused.status(), StatusCode::UNPROCESSABLE_ENTITY, "the Strands dialect refuses it");
+    body["model"] = json!("jev-latest");
+    let answer = house.answered(&body).await["answers"]["queue"].clone();
+    let p: Vec<f64> =
+        answer["probabilities"].as_object().unwrap().values().map(|p| p.as_f64().unwrap()).collect();
+    assert_eq!(p.len(), 255);
+    assert!((p.iter().sum::<f64>() - 1.0).abs() < 0.02);
+    let most = p.iter().copied().fold(0.0, f64::max);
+    assert_eq!(answer["probabilities"][answer["choice"].as_str().unwrap()], most);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn names_of_other_models_are_not_found_where_that_is_wished() {
+    let config = serve::Config { any_model: false, ..serve::Config::default() };
+    let house = House::with(checkpoint("tiny-lora"), config).await;
+    for (model, status) in [("tiny-lora", 200), ("jev-latest", 200), ("jev-2", 404)] {
+        let mut body: Value = serde_json::from_str(ASKED).unwrap();
+        body["model"] = json!(model);
+        let response = house.ask(&body).await;
+        assert_eq!(response.status().as_u16(), status, "{model}");
+        if status == 404 {
+            assert_eq!(response.json::<Value>().await.unwrap()["detail"]["error_type"], "not_found");
+        }
+    }
+    house.close().await;
+}

@@ -5,16 +5,20 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::de::{Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::kernels::Precision;
+use super::remote::{Api, RemoteConfig};
 use crate::domain::{ByteSize, Period};
 
 /// The decision model and its inference thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Which model: `embedded` (the starter model in the binary), a Hugging Face Hub id (`owner/name`) or a folder.
+    /// Which model: `embedded` (the starter model in the binary), a Hugging Face Hub id (`owner/name`), a folder, or one behind
+    /// HTTP: `{ systemone: { url, model, key, … } }` or `{ decisions: { … } }`, in short `systemone:URL#MODEL`. See
+    /// docs/systemone.md.
     pub model: ModelName,
     /// Answers that are less sure than this (0 to 1) go to the judge, if there is one.
     pub min_confidence: f64,
@@ -76,6 +80,11 @@ impl Config {
         if !(0.0..=1.0).contains(&self.min_confidence) {
             problems.push(format!("decide.min_confidence ({}) must be from 0 to 1", self.min_confidence));
         }
+        match &self.model {
+            ModelName::Systemone(remote) => remote.check(Api::Systemone, problems),
+            ModelName::Decisions(remote) => remote.check(Api::Decisions, problems),
+            ModelName::Embedded | ModelName::Checkpoint(_) => {}
+        }
     }
 }
 
@@ -87,12 +96,28 @@ pub enum ModelName {
     Embedded,
     /// A Hub id or a folder.
     Checkpoint(String),
+    /// A server that speaks `POST /v1/systemone`.
+    Systemone(Box<RemoteConfig>),
+    /// A server that speaks OpenAI's `POST /v1/decisions`.
+    Decisions(Box<RemoteConfig>),
 }
 
 impl ModelName {
     /// The model that a text names.
     pub fn parse(text: &str) -> Self {
-        match text.trim() {
+        let text = text.trim();
+        let remote = |api: Api| {
+            let rest = text.strip_prefix(api.word())?;
+            let rest = if rest.is_empty() { rest } else { rest.strip_prefix(':')? };
+            Some(Box::new(RemoteConfig::parse(rest)))
+        };
+        if let Some(served) = remote(Api::Systemone) {
+            return ModelName::Systemone(served);
+        }
+        if let Some(served) = remote(Api::Decisions) {
+            return ModelName::Decisions(served);
+        }
+        match text {
             "embedded" => ModelName::Embedded,
             other => ModelName::Checkpoint(other.to_owned()),
         }
@@ -104,13 +129,22 @@ impl fmt::Display for ModelName {
         match self {
             ModelName::Embedded => f.write_str("embedded"),
             ModelName::Checkpoint(name) => f.write_str(name),
+            ModelName::Systemone(remote) => write!(f, "systemone:{}", remote.short()),
+            ModelName::Decisions(remote) => write!(f, "decisions:{}", remote.short()),
         }
     }
 }
 
 impl Serialize for ModelName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let (api, remote) = match self {
+            ModelName::Systemone(remote) => (Api::Systemone, remote),
+            ModelName::Decisions(remote) => (Api::Decisions, remote),
+            ModelName::Embedded | ModelName::Checkpoint(_) => return serializer.collect_str(self),
+        };
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(api.word(), remote)?;
+        map.end()
     }
 }
 
@@ -122,7 +156,8 @@ impl<'de> Deserialize<'de> for ModelName {
 
 struct NameVisitor;
 
-const WANTED: &str = "`embedded`, a Hub id such as owner/name, or a folder";
+const WANTED: &str = "`embedded`, a Hub id such as owner/name, a folder, systemone:URL, decisions:URL, or a map with \
+                      systemone or decisions";
 
 impl<'de> Visitor<'de> for NameVisitor {
     type Value = ModelName;
@@ -140,23 +175,42 @@ impl<'de> Visitor<'de> for NameVisitor {
 
     // A map is externally tagged by hand: serde's own form would lose the plain text, and `untagged` the messages.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ModelName, A::Error> {
+        let name = match map.next_key::<String>()? {
+            Some(kind) if kind == Api::Systemone.word() => ModelName::Systemone(map.next_value()?),
+            Some(kind) if kind == Api::Decisions.word() => ModelName::Decisions(map.next_value()?),
+            Some(kind) => return Err(A::Error::unknown_variant(&kind, REMOTE_KINDS)),
+            None => return Err(A::Error::custom(format!("the model's map is empty; expected {WANTED}"))),
+        };
         match map.next_key::<String>()? {
-            Some(kind) => Err(A::Error::unknown_variant(&kind, REMOTE_KINDS)),
-            None => Err(A::Error::custom(format!("the model's map is empty; expected {WANTED}"))),
+            Some(second) => Err(A::Error::custom(format!("one model only: {second} is the second one"))),
+            None => Ok(name),
         }
     }
 }
 
 /// Kinds of remote deciders that a map may name.
-const REMOTE_KINDS: &[&str] = &[];
+const REMOTE_KINDS: &[&str] = &["systemone", "decisions"];
 
 impl schemars::JsonSchema for ModelName {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ModelName".into()
     }
 
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "minLength": 1, "description": WANTED })
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let remote = generator.subschema_for::<RemoteConfig>();
+        let map = |api: Api| {
+            schemars::json_schema!({
+                "type": "object",
+                "properties": { api.word(): remote },
+                "required": [api.word()],
+                "additionalProperties": false,
+            })
+        };
+        let (systemone, decisions) = (map(Api::Systemone), map(Api::Decisions));
+        schemars::json_schema!({
+            "oneOf": [{ "type": "string", "minLength": 1 }, systemone, decisions],
+            "description": WANTED,
+        })
     }
 }
 
@@ -180,11 +234,34 @@ mod tests {
     }
 
     #[test]
+    fn a_remote_model_is_a_map_or_its_short_form() {
+        let text = "model: { systemone: { url: 'http://h:1', model: m, key: { env: K }, concurrency: 3 } }";
+        let config: Config = serde_saphyr::from_str(text).unwrap();
+        let ModelName::Systemone(remote) = &config.model else { panic!("{:?}", config.model) };
+        assert_eq!((remote.model.as_deref(), remote.concurrency.get()), (Some("m"), 3));
+        assert_eq!(config.model.to_string(), "systemone:http://h:1#m");
+        let written = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<Config>(&written).unwrap(), config);
+        for (text, shown) in [
+            ("systemone:http://h:1#m", "systemone:http://h:1#m"),
+            ("decisions:https://h", "decisions:https://h"),
+            ("decisions", "decisions:"),
+        ] {
+            assert_eq!(ModelName::parse(text).to_string(), shown);
+            assert!(!matches!(ModelName::parse(text), ModelName::Checkpoint(_)));
+        }
+        assert_eq!(ModelName::parse("systemone-like"), ModelName::Checkpoint("systemone-like".into()));
+    }
+
+    #[test]
     fn mistakes_say_what_is_accepted() {
         for (text, wanted) in [
             ("model: ''", "empty"),
             ("model: 7", "a Hub id"),
-            ("model: { carrier_pigeon: {} }", "carrier_pigeon"),
+            ("model: { carrier_pigeon: {} }", "systemone"),
+            ("model: { systemone: { urll: x } }", "check_model"),
+            ("model: { systemone: {}, decisions: {} }", "one model only"),
+            ("model: {}", "empty"),
             ("queue: 0", "nonzero"),
             ("linger: soon", "duration"),
             ("modell: embedded", "min_confidence"),

@@ -92,6 +92,26 @@ pub enum LoadError {
     /// A model cannot be had from the Hub.
     #[error(transparent)]
     Hub(#[from] HubError),
+    /// The address of a remote model is none.
+    #[error("{url:?} is no address of a decision model: it must start with http:// or https://")]
+    RemoteUrl {
+        /// As configured.
+        url: String,
+    },
+    /// The key for a remote model cannot be read.
+    #[error("the key for decide.model.{api} cannot be read: {source}")]
+    RemoteKey {
+        /// `systemone` or `decisions`.
+        api: &'static str,
+        /// Why not.
+        source: crate::secret::SecretError,
+    },
+    /// The client of a remote model cannot be made.
+    #[error("cannot make the client of the remote decision model: {source}")]
+    RemoteClient {
+        /// What it said.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// A file of the model cannot be read.
     #[error("cannot read {path}: {source}")]
     File {

@@ -11,6 +11,7 @@ mod info;
 pub mod kernels;
 mod locate;
 mod models;
+mod remote;
 mod scripted;
 mod start;
 mod worker;
@@ -29,6 +30,7 @@ pub use models::strands::{
     JsonError, LoadError as StrandsLoadError, Node, Verified, expected_level, float_repr, legend, round4,
     verify as verify_model,
 };
+pub use remote::{RemoteConfig, RemoteKind};
 pub use scripted::Scripted;
 pub use start::{start, start_with};
 

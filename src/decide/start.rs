@@ -7,6 +7,7 @@ use candle_core::{DType, Device};
 use super::hub::{HubId, HubSettings, Progress};
 use super::models::starter::Starter;
 use super::models::strands;
+use super::remote::{self, Api};
 use super::{Config, Decider, Desk, LoadError, ModelName, RunsOn, locate};
 
 /// Loads the configured model and starts its inference thread. Takes as long as loading takes: call it off the async threads.
@@ -15,6 +16,8 @@ pub fn start(config: &Config) -> Result<Desk, LoadError> {
     match &config.model {
         ModelName::Embedded => start_with(Starter::embedded(config.threads)?, config),
         ModelName::Checkpoint(name) => checkpoint(name, config),
+        ModelName::Systemone(served) => remote::start(Api::Systemone, served, config),
+        ModelName::Decisions(served) => remote::start(Api::Decisions, served, config),
     }
 }
 

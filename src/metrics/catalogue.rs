@@ -491,6 +491,34 @@ pub const DECIDE_FAILURES: Metric = counter(
     &[FAULT],
     "Batches that the decision model failed on.",
 );
+/// Requests to a remote decision model.
+pub const DECIDE_REMOTE_REQUESTS: Metric = counter(
+    "assayd_decide_remote_requests_total",
+    "requests",
+    &[closed(
+        "result",
+        &[
+            "ok",
+            "overloaded",
+            "unreachable",
+            "timeout",
+            "error",
+            "denied",
+            "refused",
+            "unexpected",
+            "invalid",
+        ],
+    )],
+    "HTTP requests to a remote decision model, each attempt counted; invalid: the answer made no sense.",
+);
+/// Their time.
+pub const DECIDE_REMOTE_SECONDS: Metric = histogram(
+    "assayd_decide_remote_seconds",
+    "seconds",
+    SECONDS,
+    &[],
+    "Time of one HTTP request to a remote decision model.",
+);
 
 /// Judge requests.
 pub const JUDGE_REQUESTS: Metric = counter(
@@ -785,6 +813,8 @@ pub static ALL: &[Metric] = &[
     DECIDE_PREFIX,
     DECIDE_PREFIX_BYTES,
     DECIDE_FAILURES,
+    DECIDE_REMOTE_REQUESTS,
+    DECIDE_REMOTE_SECONDS,
     JUDGE_REQUESTS,
     JUDGE_SECONDS,
     JUDGE_LIMIT,

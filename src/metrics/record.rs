@@ -304,6 +304,16 @@ pub fn decide_prefix(hits: usize, misses: usize, held_bytes: usize) {
     all::DECIDE_PREFIX_BYTES.set(held_bytes as f64, []);
 }
 
+/// One HTTP request to a remote decision model: for the values of `result` see [`super::ALL`].
+pub fn decide_remote(result: &'static str) {
+    all::DECIDE_REMOTE_REQUESTS.add(1, [result.into()]);
+}
+
+/// Its time.
+pub fn decide_remote_seconds(took: Duration) {
+    all::DECIDE_REMOTE_SECONDS.record(took.as_secs_f64(), []);
+}
+
 /// The decision model failed on a batch.
 pub fn decide_failure(fault: Fault) {
     all::DECIDE_FAILURES.add(1, [fault.as_str().into()]);
@@ -514,6 +524,8 @@ mod tests {
         decide_batch(4, 400, 300, second);
         decide_prefix(1, 2, 300);
         decide_failure(Fault::Fatal);
+        decide_remote("ok");
+        decide_remote_seconds(second);
         spool_appends("ok", 2);
         spool_commit(2, 100, second);
         spool_held(100, 2);

@@ -33,6 +33,9 @@ pub struct Config {
     /// Most requests to `/v1/systemone` that are answered at a time, always fewer than `max_connections`; further ones get 429
     /// with `Retry-After`.
     pub max_decisions: NonZeroUsize,
+    /// Whether a request to `/v1/systemone` may name any model and is answered by the one that there is. If not, names other than
+    /// that model's and `jev-latest` get 404.
+    pub any_model: bool,
     /// Who may use the API (all below `/v1/`): requests carry one of these as `Authorization: Bearer TOKEN`. Several let tokens
     /// be changed without a break; a file that changes is read again. With none, everybody may, and whatever token is sent is
     /// ignored.
@@ -54,6 +57,7 @@ impl Default for Config {
             max_feed_readers: NonZeroUsize::new(32).expect("32 is not zero"),
             console: true,
             max_decisions: NonZeroUsize::new(200).expect("200 is not zero"),
+            any_model: true,
             tokens: Vec::new(),
             protect_metrics: false,
             protect_probes: false,

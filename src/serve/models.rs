@@ -9,12 +9,10 @@ use serde_json::{Map, json};
 
 use super::reply::{Refusal, json as json_response};
 use super::server::{Shared, route};
-use super::systemone::answers;
+use super::systemone::{ALIAS, answers};
 use crate::decide::{Calibration, Health, ModelInfo};
 use crate::domain::Json;
 
-/// The name under which clients of the hosted service ask for its newest model. Here it means the one that there is.
-const ALIAS: &str = "jev-latest";
 /// Of a model that does not say when it was published.
 const UNKNOWN_DATE: &str = "1970-01-01";
 

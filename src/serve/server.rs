@@ -65,6 +65,8 @@ pub(super) struct Shared {
     pub(super) feed_places: Arc<Semaphore>,
     /// Places for requests to the decision model.
     pub(super) decision_places: Arc<Semaphore>,
+    /// Whether a request may name any model.
+    pub(super) any_model: bool,
     /// Largest body, also when it is decompressed.
     pub(super) max_body: usize,
     pub(super) shutdown: CancellationToken,
@@ -79,6 +81,7 @@ pub async fn serve(listener: TcpListener, config: &Config, state: State, shutdow
         timeout: config.timeout.0,
         feed_places: Arc::new(Semaphore::new(config.max_feed_readers.get())),
         decision_places: Arc::new(Semaphore::new(config.decision_places())),
+        any_model: config.any_model,
         max_body: config.max_body_bytes.as_usize(),
         shutdown: shutdown.clone(),
     };

@@ -4,10 +4,12 @@ mod body;
 mod flaw;
 mod reply;
 mod request;
+mod rounds;
 
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -20,7 +22,10 @@ use crate::decide::{DecideError, Desk};
 use crate::error::Fault;
 use flaw::Flaw;
 pub(super) use reply::answers;
+use request::Asked;
 
+/// The name under which clients of the hosted service ask for its newest model. Here it means the one that there is.
+pub(super) const ALIAS: &str = "jev-latest";
 /// Bodies above this are read where they may block a thread.
 const LARGE: usize = 32 << 10;
 /// When to come back if all places are taken.
@@ -74,9 +79,19 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Result<Respon
         let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message);
         return Err(Refusal { retry_after: Some(BUSY), ..refusal }.into());
     };
-    let inquiry = inquiry(headers, bytes, shared.max_body).await?;
-    let questions = inquiry.questions.clone();
-    let reply = tokio::time::timeout(shared.timeout, desk.ask(inquiry)).await.map_err(|_| {
+    let asked = asked(headers, bytes, shared.max_body).await?;
+    if !shared.any_model {
+        known(desk, asked.model.as_deref())?;
+    }
+    let questions = asked.inquiry.questions.clone();
+    let answering = async {
+        match asked.model {
+            Some(_) => rounds::ask(desk, asked.inquiry).await,
+            // Without a model it is the Strands server's dialect, which refuses what does not fit.
+            None => desk.ask(asked.inquiry).await,
+        }
+    };
+    let reply = tokio::time::timeout(shared.timeout, answering).await.map_err(|_| {
         let seconds = shared.timeout.as_secs_f64();
         Refusal::busy(format!("no answer within {seconds} seconds; retry later"), FAILED)
     })?;
@@ -103,12 +118,21 @@ fn ready_desk(shared: &Shared) -> Result<&Desk, Refusal> {
     }
 }
 
+/// Whether the model that a request names is the one that there is.
+fn known(desk: &Desk, model: Option<&str>) -> Result<(), Refusal> {
+    let name = &desk.info().name;
+    match model {
+        Some(model) if model != name && model != ALIAS => {
+            let model: String = model.chars().take(100).collect();
+            let message = format!("there is no model {model:?} here; there are {name} and {ALIAS}");
+            Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Decompresses and reads a body; a large one not on this thread, which also answers probes.
-async fn inquiry(
-    headers: HeaderMap,
-    bytes: axum::body::Bytes,
-    limit: usize,
-) -> Result<crate::domain::Inquiry, Problem> {
+async fn asked(headers: HeaderMap, bytes: Bytes, limit: usize) -> Result<Asked, Problem> {
     let is_large = bytes.len() > LARGE;
     let read = move || {
         let bytes = body::plain(&headers, bytes, limit)?;

@@ -23,8 +23,17 @@ const NO_VISION: &str = "this engine has no vision tower; serve with --vision fo
 /// What precedes the claim in assayd's own grounding questions, which another assayd may send here.
 const CLAIM: &str = "\nClaim: ";
 
+/// What a body asks.
+#[derive(Debug, PartialEq)]
+pub(super) struct Asked {
+    /// State and questions.
+    pub(super) inquiry: Inquiry,
+    /// The model that it names, in TypeSafe's dialect.
+    pub(super) model: Option<String>,
+}
+
 /// Reads a body.
-pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Inquiry, Problem> {
+pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Asked, Problem> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => return Err(invalid(Flaw::no_json(error.valid_up_to(), "the body is not UTF-8"))),
@@ -39,7 +48,7 @@ pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Inquiry, Problem
         return Err(invalid(Flaw::missing(&Place::body(), &Node::Null)));
     }
     let node = Node::read(text).map_err(|error| invalid(Flaw::no_json(error.position, error.message)))?;
-    Reader::default().inquiry(node)
+    Reader::default().asked(node)
 }
 
 fn invalid(flaw: Flaw) -> Problem {
@@ -63,7 +72,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn inquiry(mut self, body: Node) -> Result<Inquiry, Problem> {
+    fn asked(mut self, body: Node) -> Result<Asked, Problem> {
         let place = Place::body();
         for name in ["state", "questions"] {
             if body.member(name).is_none() {
@@ -72,14 +81,17 @@ impl Reader {
         }
         let has_images = self.has_images(&body);
         let dialect = if body.member("model").is_some() { Dialect::TypeSafe } else { Dialect::Strands };
-        let (mut state, mut questions) = (Json::Null, Vec::new());
+        let (mut state, mut questions, mut named) = (Json::Null, Vec::new(), None);
         let Node::Object(members) = body else { return Err(invalid(Flaw::no_object(body))) };
         for (name, value) in members {
             let at = place.at(name.clone());
             match name.as_str() {
                 "state" => state = self.state(value, &at),
                 "questions" => questions = self.questions(value, dialect, &at),
-                "model" if !matches!(value, Node::String(_)) => self.flaw(Flaw::no_string(&at, &value)),
+                "model" => match value {
+                    Node::String(model) => named = Some(model),
+                    other => self.flaw(Flaw::no_string(&at, &other)),
+                },
                 _ => {}
             }
         }
@@ -94,7 +106,7 @@ impl Reader {
                 format!("{} questions: at most {MAX_QUESTIONS} fit in one request", questions.len());
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into());
         }
-        Ok(Inquiry::new(Arc::new(state), questions))
+        Ok(Asked { inquiry: Inquiry::new(Arc::new(state), questions), model: named })
     }
 
     fn flaw(&mut self, flaw: Flaw) {
@@ -373,7 +385,7 @@ mod tests {
     use super::*;
 
     fn read_text(body: &str) -> Result<Inquiry, Problem> {
-        read(&HeaderMap::new(), body.as_bytes())
+        read(&HeaderMap::new(), body.as_bytes()).map(|asked| asked.inquiry)
     }
 
     fn flaws(body: &Json) -> Vec<String> {

@@ -29,4 +29,5 @@ pub use error::LoadError;
 pub use files::{Checkpoint, Verified, hash, verify};
 pub use json::{JsonError, Node, float_repr};
 pub use load::{Options, load, load_on};
+pub use prompt::content;
 pub use readback::{expected_level, legend, round4};
