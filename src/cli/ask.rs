@@ -8,15 +8,20 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, json};
 
-use crate::decide::{self, Config, ModelName, Node, Reply, answer_json};
+use crate::decide::{self, Config, Health, ModelName, Node, Reply, answer_json};
 use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
 
 /// Ask a decision model typed questions about a state.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "Example:\n  assayd ask --model ./my-checkpoint --state 'My payouts fail!' \\\n    \
-                        --noul 'Is it urgent?' --choice 'Which team?=billing,sales' --score 'How angry?=calm,cross,furious'")]
+#[command(after_help = "Examples:
+  assayd ask --model ./my-checkpoint --state 'My payouts fail!' \\
+    --noul 'Is it urgent?' --choice 'Which team?=billing,sales' --score 'How angry?=calm,cross,furious'
+  assayd ask --model systemone:http://localhost:11434#nimble --state @ticket.txt --noul 'Is it urgent?'
+  TYPESAFE_API_KEY=… assayd ask --model systemone --state @ticket.txt --noul 'Is it urgent?'
+
+The key for another address is taken from ASSAYD_DECIDE_KEY, if it is set.")]
 pub struct Args {
-    /// A checkpoint's folder or Hub id.
+    /// A checkpoint's folder or Hub id, or a server: systemone:URL#MODEL, decisions:URL#MODEL; without URL the hosted one.
     #[arg(long)]
     pub model: String,
     /// The state: a text, or @FILE (a .json file is read as JSON).
@@ -45,9 +50,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     ensure!(!questions.is_empty(), "no question: give --noul, --choice or --score");
     let state = Arc::new(state(&args.state)?);
     let config = Config { model: ModelName::parse(&args.model), base: args.base, ..Config::default() };
+    super::log(&crate::logging::Config::default(), super::Voice::Quiet)?;
     let desk = decide::start(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let reply = runtime.block_on(desk.ask(Inquiry::new(state, questions.clone())))?;
+    let reply = runtime.block_on(async {
+        // A daemon waits for a server that is not there yet; a person wants to know.
+        let is_there = desk.ready().await || desk.health() != Health::Unreachable;
+        ensure!(is_there, "{} cannot be reached; standard error says why", config.model);
+        Ok(desk.ask(Inquiry::new(state, questions.clone())).await?)
+    })?;
     let text = if args.json {
         format!("{}\n", body(&desk.info().name, &questions, &reply))
     } else {

@@ -16,6 +16,7 @@ use crate::{config, metrics};
 #[command(after_help = "Examples:
   assayd serve                              OTLP on 127.0.0.1:4317 and :4318, verdicts to standard output
   assayd serve --config config/assayd.yaml  the same, every key spelled out
+  assayd serve --model ./my-checkpoint      with another decision model; also over POST /v1/systemone
   curl -s 127.0.0.1:8321/metrics            what it did
 
 Exit codes: 0 stopped cleanly, 1 failed or gave up waiting, 64 the configuration is wrong.")]
@@ -23,11 +24,17 @@ pub struct Args {
     /// The configuration file; without it, the defaults (see `assayd config default`)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The decision model in place of the configured one; see `assayd config explain decide.model`
+    #[arg(long)]
+    model: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = config::load(args.config.as_deref())?;
+    let mut config = config::load(args.config.as_deref())?;
+    if let Some(model) = &args.model {
+        config.decide.model = crate::decide::ModelName::parse(model);
+    }
     super::log(&config.log, Voice::Full)?;
     metrics::install()?;
     super::runtime()?.block_on(async move {
