@@ -17,6 +17,10 @@ use crate::secret::Secret;
 pub struct Config {
     /// Address and port. Port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Names, beside addresses and `localhost`, that clients may call this listener by (the header `Host`), such as that of a
+    /// proxy before it. With none, a listener on loopback answers to no other name, so that a page of another site cannot lead
+    /// a browser here, and a listener elsewhere to every name.
+    pub hosts: Vec<String>,
     /// Largest body of a request.
     pub max_body_bytes: ByteSize,
     /// How long a request's body may take to arrive, and then its answer to be made. Headers have 10 seconds, and an answer
@@ -50,6 +54,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8321)),
+            hosts: Vec::new(),
             max_body_bytes: ByteSize::mib(16),
             timeout: Period::seconds(60),
             tls: None,

@@ -9,6 +9,7 @@ mod connections;
 mod console;
 mod feedback;
 mod gsar;
+mod hosts;
 mod models;
 mod probes;
 mod query;

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::hosts::Hosts;
 use super::reply::Refusal;
 use super::{
     Access, Checker, Config, Readiness, Runs, Status, Tracer, check, connections, console, feedback, gsar,
@@ -118,9 +119,14 @@ pub(super) fn route(pattern: &'static str, methods: MethodRouter<Shared>) -> Rou
 }
 
 fn limited(router: Router, access: Access, config: &Config) -> Router {
+    let hosts = Hosts::of(config);
     let admit = from_fn(move |request: Request, next: Next| {
-        let access = access.clone();
+        let (access, hosts) = (access.clone(), hosts.clone());
         async move {
+            if let Err(refusal) = hosts.admit(request.headers()) {
+                metrics::serve_request("misdirected", refusal.status.as_u16());
+                return refusal.into_response();
+            }
             match access.admit(request.uri().path(), request.headers(), Instant::now()) {
                 Ok(()) => next.run(request).await,
                 Err(unauthorized) => {

@@ -320,7 +320,7 @@ async fn a_body_that_never_comes_is_not_waited_for_and_probes_go_on() {
     let house = House::open(config, Some(Checker::new(checked))).await;
     let mut stream = TcpStream::connect(house.address).await.unwrap();
     let head =
-        "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
     stream.write_all(head.as_bytes()).await.unwrap();
     assert_eq!(house.get("/healthz").await.status(), StatusCode::OK);
     let mut answer = String::new();
@@ -526,5 +526,14 @@ async fn the_status_is_what_the_pipeline_says_of_itself_and_whether_it_is_ready(
     let status: Value = house.get("/v1/status").await.json().await.unwrap();
     assert_eq!(status["status"], "stopping");
     assert_eq!(status["evaluators"]["tone"]["status"], "never_ran");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_name_of_another_site_is_not_answered_to() {
+    let house = House::open(Config::default(), None).await;
+    let request = house.client.get(house.url("/v1/verdicts")).header("host", "evil.example:8321");
+    let (kind, message) = refusal(request.send().await.unwrap(), 421).await;
+    assert!(kind == "misdirected_request" && message.contains("serve.hosts"), "{message}");
     house.close().await;
 }

@@ -1,4 +1,4 @@
-// The real daemon on free ports, and a server before it that can go away or ask for a token.
+// The real daemon on free ports, and a server before it that can go away.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,13 +6,15 @@ import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-export async function daemon(binary) {
+/** With `token`, its API asks for it. */
+export async function daemon(binary, { token = null } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'assayd-console-'));
   const config = join(folder, 'assayd.yaml');
+  if (token) writeFileSync(join(folder, 'token'), token);
   writeFileSync(config, `
 receive: { grpc: { listen: '127.0.0.1:0' }, http: { listen: '127.0.0.1:0' } }
 assemble: { root_grace: 200ms, idle: 1500ms }
-serve: { listen: '127.0.0.1:0' }
+serve: { listen: '127.0.0.1:0', tokens: ${token ? `[{ file: ${JSON.stringify(join(folder, 'token'))} }]` : '[]'} }
 emit: { jsonl: { path: ${JSON.stringify(join(folder, 'verdicts.jsonl'))} } }
 data_dir: ${JSON.stringify(join(folder, 'data'))}
 log: { format: json }
@@ -44,16 +46,12 @@ log: { format: json }
   };
 }
 
-/** Passes on to `target`. `down()` breaks all connections and takes no more until `up()`; with `token`, /v1 asks for it. */
-export async function front(target, { token = null } = {}) {
+/** Passes on to `target`. `down()` breaks all connections and takes no more until `up()`. */
+export async function front(target) {
   let isDown = false;
   const sockets = new Set();
   const server = createServer((incoming, outgoing) => {
     if (isDown) return incoming.socket.destroy();
-    if (token && incoming.url.startsWith('/v1/') && incoming.headers.authorization !== `Bearer ${token}`) {
-      outgoing.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Bearer' });
-      return outgoing.end('{"detail":{"error_type":"unauthorized","message":"a token is needed"}}');
-    }
     const [host, port] = target.split(':');
     const onward = request({ host, port, path: incoming.url, method: incoming.method, headers: incoming.headers }, (answer) => {
       outgoing.writeHead(answer.statusCode, answer.headers);

@@ -170,8 +170,13 @@ async function trace(text) {
   }
   const found = await get(`v1/traces/${id}`).catch((error) => ({ stage: 'unknown', message: error.message }));
   if (byId('f-text').value.trim().toLowerCase() !== id) return;
-  box.replaceChildren(el('b', {}, `Trace: ${found.stage}. `), found.message);
-  box.hidden = false;
+  note(`Trace: ${found.stage}`, found.message);
+}
+
+/** Above the list. */
+function note(title, message) {
+  byId('trace').replaceChildren(el('b', {}, `${title}. `), message);
+  byId('trace').hidden = false;
 }
 
 /** Services and agents that are known, in the selects. */
@@ -213,7 +218,11 @@ async function open(id, { focusDetail = true } = {}) {
   const keepsFocus = root().contains(document.activeElement);
   if (!whole.error) detail.show(whole);
   else if (verdict) detail.show({ verdict, story_missing: whole.error.status === 404 ? 'gone' : 'failed' });
-  else return close();
+  else {
+    close();
+    note('That verdict', whole.error.message);
+    return;
+  }
   if (focusDetail || keepsFocus) byId('verdict-title')?.focus({ preventScroll: true });
 }
 

@@ -77,7 +77,7 @@ export function show() {
   byId('feed-says').textContent = isFiltered ? `${shown.length} of ${held.size}` : count(shown.length, 'verdict');
   byId('empty').hidden = shown.length > 0;
   byId('empty').textContent = held.size === 0
-    ? 'No verdicts yet. Send traces over OTLP to 127.0.0.1:4317 (gRPC) or :4318 (HTTP); each one shows here a few seconds after it is complete.'
+    ? 'No verdicts yet. Send traces over OTLP (port 4317 for gRPC, 4318 for HTTP, unless configured otherwise); each one shows here a few seconds after it is complete.'
     : 'No verdict passes the filters.';
 }
 

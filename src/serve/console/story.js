@@ -5,6 +5,8 @@ import { STANDINGS, calm, clock, count, duration, el, parts, slice } from './pag
 /** Texts longer than this many characters, or lines, are folded. */
 const LONG = 900;
 const LINES = 14;
+/** Of stories with more steps than this, the browser lays out only what is in view. */
+const MANY = 200;
 
 const KINDS = {
   request: { name: 'Request', sign: '›' },
@@ -19,7 +21,7 @@ const KINDS = {
 export function timeline(story, claims, choose) {
   const answerAt = answerStep(story);
   const began = story.steps.map((step) => step.time).find(Boolean);
-  const list = el('ol', { class: 'timeline' });
+  const list = el('ol', { class: `timeline${story.steps.length > MANY ? ' many' : ''}` });
   let turn = 0;
   for (const step of story.steps) {
     if (step.turn !== turn && story.steps.at(-1).turn > 1) list.append(el('li', { class: 'turn' }, `Turn ${step.turn}`));
