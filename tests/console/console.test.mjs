@@ -299,6 +299,7 @@ await step('dark, light and a phone look right and do not scroll sideways', asyn
     await view.locator('mark.evidence').first().waitFor();
     await shot(view, `${name}-verdict`);
     assert.ok((await overflow()) <= 0, `${name}: the verdict is too wide by ${await overflow()}`);
+    if (size.width > 900) assert.equal(await view.evaluate(() => document.scrollingElement.scrollHeight - innerHeight), 0, 'the page itself does not scroll');
     const ground = await view.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const isDark = ground.match(/\d+/g).slice(0, 3).every((part) => Number(part) < 80);
     assert.equal(isDark, colorScheme === 'dark', ground);
