@@ -319,8 +319,7 @@ async fn a_body_that_never_comes_is_not_waited_for_and_probes_go_on() {
     let config = Config { timeout: Period::millis(100), ..Config::default() };
     let house = House::open(config, Some(Checker::new(checked))).await;
     let mut stream = TcpStream::connect(house.address).await.unwrap();
-    let head =
-        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
+    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
     stream.write_all(head.as_bytes()).await.unwrap();
     assert_eq!(house.get("/healthz").await.status(), StatusCode::OK);
     let mut answer = String::new();
