@@ -252,6 +252,7 @@ async fn a_model_that_cannot_answer_leaves_the_question_to_the_judge_or_to_nobod
     let answer = &verdicts[0].answers["toxicity"];
     assert_eq!((answer.by.as_str(), answer.pass, answer.escalated), ("judge", Some(false), true));
     assert_eq!(status["evaluators"]["toxicity"]["status"], "healthy");
+    assert_eq!((&status["judge"]["status"], &status["judge"]["asked"]), (&json!("healthy"), &json!(1)));
 }
 
 #[tokio::test]

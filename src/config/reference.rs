@@ -22,7 +22,10 @@ pub fn explain(key: &str) -> Result<String, Vec<String>> {
     let mut default = serde_json::to_value(Config::default()).unwrap_or_default();
     for segment in key.split('.').filter(|segment| !segment.is_empty()) {
         let properties = properties(schema);
-        let Some(inner) = properties.and_then(|properties| properties.get(segment)) else {
+        // In a map with names of the operator's own, every name is a key.
+        let Some(inner) =
+            properties.and_then(|properties| properties.get(segment)).or_else(|| of_each(schema))
+        else {
             let names = properties.map(|properties| properties.keys().cloned().collect());
             return Err(names.unwrap_or_default());
         };
@@ -36,9 +39,10 @@ pub fn explain(key: &str) -> Result<String, Vec<String>> {
     if let Some(description) = description(schema) {
         let _ = writeln!(text, "\n{description}");
     }
-    match properties(schema) {
+    match properties(schema).or_else(|| properties(of_each(schema)?)) {
         Some(properties) => {
-            text.push_str("\nkeys:\n");
+            let of = if of_each(schema).is_some() { "keys under each name" } else { "keys" };
+            let _ = writeln!(text, "\n{of}:");
             for (name, inner) in properties {
                 let first = description(inner).unwrap_or_default();
                 let _ = writeln!(text, "  {name:<22} {}", first.lines().next().unwrap_or_default());
@@ -109,6 +113,11 @@ fn is_unset(value: &Value) -> bool {
 
 fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     inner_properties(schema).filter(|properties| !properties.is_empty())
+}
+
+/// What each value of a map with free names looks like.
+fn of_each(schema: &Value) -> Option<&Value> {
+    schema.get("additionalProperties").filter(|inner| inner.is_object())
 }
 
 /// The properties of an object schema, or of the object that an optional value would be.
@@ -230,6 +239,9 @@ mod tests {
                 }
                 walk(&key, inner, missing);
             }
+            if let Some(inner) = of_each(schema) {
+                walk(&format!("{path}.*"), inner, missing);
+            }
         }
         let mut missing = Vec::new();
         walk("", &schema(), &mut missing);
@@ -242,5 +254,7 @@ mod tests {
         assert!(text.contains("default: 30s"), "{text}");
         assert!(explain("assemble.idel").unwrap_err().contains(&"idle".to_owned()));
         assert!(explain("flow").unwrap().contains("concurrency"));
+        assert!(explain("evaluate.evaluators").unwrap().contains("min_confidence"));
+        assert!(explain("evaluate.evaluators.tone.match.service").unwrap().contains("service.name"));
     }
 }

@@ -153,6 +153,8 @@ pub struct Questions {
     pub claims: Vec<Claim>,
     /// States and the questions about them; question ids are unique over all of them.
     pub inquiries: Vec<Inquiry>,
+    /// Why there are no claims to ask about, as a word, where it is not that the answer makes none.
+    pub unclaimed: Option<&'static str>,
     /// Questions that nobody can be asked, and why.
     pub unasked: Vec<(String, Nobody)>,
     /// Questions that a rule has answered already.

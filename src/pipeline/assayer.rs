@@ -76,7 +76,8 @@ impl Assayer {
     /// What it evaluates with and what each evaluator did since the start, for `GET /v1/status`.
     pub fn status(&self) -> Json {
         let rows: Vec<(Arc<str>, Row)> = self.tally.rows();
-        status::of(self.desk(), self.cascade.judge(), &self.plan, &rows)
+        let judge = self.cascade.judge().map(|judge| (judge, self.tally.judge()));
+        status::of(self.desk(), judge, &self.plan, &rows)
     }
 
     /// The decision model's desk.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 
 use super::Addresses;
-use super::tally::Row;
+use super::tally::{JudgeRow, Row};
 use crate::config::Config;
 use crate::decide::{Calibration, Desk, Health};
 use crate::domain::Json;
@@ -14,7 +14,12 @@ use crate::judge::Judge;
 use crate::score::Plan;
 
 /// Decision model, judge, plan and evaluators.
-pub(super) fn of(desk: &Desk, judge: Option<&dyn Judge>, plan: &Plan, rows: &[(Arc<str>, Row)]) -> Json {
+pub(super) fn of(
+    desk: &Desk,
+    judge: Option<(&dyn Judge, JudgeRow)>,
+    plan: &Plan,
+    rows: &[(Arc<str>, Row)],
+) -> Json {
     let info = desk.info();
     let calibration = match &info.calibration {
         Calibration::Labelled { data } => format!("on {data}"),
@@ -32,7 +37,13 @@ pub(super) fn of(desk: &Desk, judge: Option<&dyn Judge>, plan: &Plan, rows: &[(A
             "calibration": calibration,
             "answers": { "grounding": can.grounding, "relevance": can.relevance, "general": can.general },
         },
-        "judge": judge.map(|judge| json!({ "model": judge.model() })),
+        "judge": judge.map(|(judge, row)| json!({
+            "model": judge.model(),
+            "status": if row.trouble.is_some() { "failing" } else if row.asked > 0 { "healthy" } else { "never_ran" },
+            "trouble": row.trouble,
+            "asked": row.asked,
+            "failed": row.failed,
+        })),
         "evaluators": evaluators,
     })
 }

@@ -11,6 +11,18 @@ use crate::metrics;
 #[derive(Debug)]
 pub(super) struct Tally {
     rows: Vec<(Arc<str>, Mutex<Row>)>,
+    judge: Mutex<JudgeRow>,
+}
+
+/// What the judge did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct JudgeRow {
+    /// Stories that it was asked about.
+    pub asked: u64,
+    /// Stories of which it left a question open.
+    pub failed: u64,
+    /// What was wrong the last time; none if it answered.
+    pub trouble: Option<String>,
 }
 
 /// What one evaluator did.
@@ -68,7 +80,13 @@ pub(super) struct Underway<'a> {
 impl Tally {
     /// Of these evaluators, in the order of their selections.
     pub fn new(names: Vec<Arc<str>>) -> Self {
-        Self { rows: names.into_iter().map(|name| (name, Mutex::default())).collect() }
+        let rows = names.into_iter().map(|name| (name, Mutex::default())).collect();
+        Self { rows, judge: Mutex::default() }
+    }
+
+    /// What the judge did.
+    pub fn judge(&self) -> JudgeRow {
+        locked(&self.judge).clone()
     }
 
     /// A story was offered to all.
@@ -130,6 +148,12 @@ impl Underway<'_> {
     /// The story has its verdict.
     pub fn end(mut self, questions: &Questions, answers: &Answers, verdict: &Verdict) {
         self.is_open = false;
+        if answers.judge.is_some() {
+            let mut judge = locked(&self.tally.judge);
+            judge.asked += 1;
+            judge.failed += u64::from(answers.judge_error.is_some());
+            judge.trouble.clone_from(&answers.judge_error);
+        }
         for Selection { evaluator, fate } in
             self.selections.iter().filter(|selection| selection.fate.is_taken())
         {
@@ -190,7 +214,7 @@ fn end(evaluator: &str, fate: &Fate, questions: &Questions, answers: &Answers) -
     }
 }
 
-fn locked(row: &Mutex<Row>) -> MutexGuard<'_, Row> {
+fn locked<T>(row: &Mutex<T>) -> MutexGuard<'_, T> {
     row.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

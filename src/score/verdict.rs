@@ -70,7 +70,8 @@ fn response_id(span: &Span) -> Option<(SpanId, String)> {
 
 /// The verdict on a story.
 ///
-/// - No claim and no other question: skipped, `no_claims`. A greeting is not a faithful answer.
+/// - No claim and no other question: skipped, `no_claims` (a greeting is not a faithful answer), or why claims were not asked
+///   about: `not_matched`, `not_sampled`, `not_asked`. Other questions that nobody answered: skipped, `unanswered`.
 /// - Claims, all without an answer because the decision model failed: failed, `decider_failed`. An error is not a score.
 /// - No claim, and other questions with an answer: scored, without a label and without a grounding score.
 /// - Else scored. The tier is `abstain` where fewer claims than `score.min_answered` were answered, none of them included
@@ -127,7 +128,9 @@ pub fn verdict(
         }
         if claims.is_empty() {
             verdict.outcome = Outcome::Skipped;
-            verdict.reason = Some("no_claims".to_owned());
+            let is_asked = !questions.inquiries.is_empty() || !questions.measures.is_empty();
+            let reason = if is_asked { "unanswered" } else { questions.unclaimed.unwrap_or("no_claims") };
+            verdict.reason = Some(reason.to_owned());
             return verdict;
         }
     }
@@ -317,7 +320,10 @@ pub(super) fn by_word(by: &AnswerBy) -> &'static str {
 pub(super) fn reasoning(response: &Response) -> Option<String> {
     match &response.by {
         AnswerBy::Nobody(Nobody::Failed(how)) => Some(format!("failed: {how}")),
-        AnswerBy::Nobody(nobody) => Some(nobody.reason().to_owned()),
+        AnswerBy::Nobody(nobody) => Some(match &response.reasoning {
+            Some(more) => format!("{}; {more}", nobody.reason()),
+            None => nobody.reason().to_owned(),
+        }),
         AnswerBy::Local | AnswerBy::Judge | AnswerBy::Rule => response.reasoning.clone(),
     }
 }

@@ -56,6 +56,17 @@ fn known(reason: &str) -> Option<&'static str> {
         "no_claims" => {
             "The answer makes no factual claim (a greeting, a question, code), so there is nothing to hold against the evidence."
         }
+        "not_matched" => {
+            "Claims of this trace are not evaluated: `match` of evaluate.evaluators.grounding does not fit it. `assayd replay --explain` \
+             says what does not fit."
+        }
+        "not_sampled" => "This trace is not in the sample that evaluate.evaluators.grounding sets.",
+        "not_asked" => {
+            "evaluate.grounding is false, and no other evaluator is for this trace. `assayd replay --explain` says why."
+        }
+        "unanswered" => {
+            "The answer makes no claim that is evaluated, and nobody answered the other evaluators' questions; `answers` says why for each."
+        }
         "own_telemetry" => "The trace is assayd's own telemetry; it does not evaluate itself.",
         "decider_failed" => {
             "The decision model failed on this trace. The log says how; assayd_decide_failures_total counts it."
@@ -73,6 +84,10 @@ mod tests {
 
     #[test]
     fn every_reason_for_a_skip_has_words() {
+        for reason in ["not_matched", "not_sampled", "not_asked", "unanswered"] {
+            let verdict = Verdict { reason: Some(reason.into()), ..sample::skipped() };
+            assert!(!of(&verdict).starts_with("The trace was skipped"), "{}", of(&verdict));
+        }
         for skip in [Skip::NoAgent, Skip::NoContent, Skip::NoAnswer, Skip::OwnTelemetry] {
             let verdict = Verdict { reason: Some(skip.reason().into()), ..sample::skipped() };
             assert!(!of(&verdict).starts_with("The trace was skipped"), "{}", of(&verdict));

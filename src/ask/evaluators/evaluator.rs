@@ -116,7 +116,11 @@ impl Evaluators {
                 asked = questions(candidate.story, asking);
                 grounding.claims(&mut asked)
             });
+            asked.unclaimed = fate.reason().filter(|_| fate != Fate::Lacks(Need::Claims));
             selections.push(Selection { evaluator: Arc::clone(&grounding.name), fate });
+        }
+        if self.grounding.is_none() {
+            asked.unclaimed = Some("not_asked");
         }
         if self.others.is_empty() && self.metrics.is_empty() {
             return (asked, selections);

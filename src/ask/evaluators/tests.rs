@@ -112,6 +112,7 @@ fn grounding_can_be_turned_off_and_can_have_its_own_handling() {
     let (asked, selections) = ask("{ grounding: false, use: [toxicity] }", &story, None);
     assert!(asked.claims.is_empty());
     assert_eq!(fates(&selections), ["toxicity: 1 question"]);
+    assert_eq!(asked.unclaimed, Some("not_asked"));
     let (asked, _) =
         ask("{ evaluators: { grounding: { min_confidence: 0.99, escalate: false } } }", &story, None);
     let handling = &asked.handling[&Questions::claim_id(0)];
@@ -119,6 +120,7 @@ fn grounding_can_be_turned_off_and_can_have_its_own_handling() {
     let (asked, selections) =
         ask("{ evaluators: { grounding: { match: { service: 'bank-*' } } } }", &story, None);
     assert!(asked.claims.is_empty() && asked.inquiries.is_empty());
+    assert_eq!(asked.unclaimed, Some("not_matched"));
     assert_eq!(fates(&selections), ["grounding: service is \"shop-eu\", and match wants \"bank-*\""]);
 }
 

@@ -1,5 +1,7 @@
 use super::*;
-use crate::domain::{Decision, EvidenceRef, EvidenceType, Inquiry, Json, Kind, Label, Step, Subject};
+use crate::domain::{
+    Decision, EvidenceRef, EvidenceType, Handling, Inquiry, Json, Kind, Label, Step, Subject,
+};
 use crate::score::Config;
 
 const NOW: Time = Time(1_796_025_600_000_000_000);
@@ -202,6 +204,64 @@ fn an_answer_without_claims_is_skipped() {
     let verdict = of(&Questions::default(), &Answers::default());
     assert_eq!((verdict.outcome, verdict.reason.as_deref()), (Outcome::Skipped, Some("no_claims")));
     assert_eq!(verdict.label, None);
+}
+
+#[test]
+fn a_skip_says_whether_claims_were_not_asked_about_or_nobody_answered_the_rest() {
+    let refused = Questions { unclaimed: Some("not_sampled"), ..Questions::default() };
+    assert_eq!(of(&refused, &Answers::default()).reason.as_deref(), Some("not_sampled"));
+    let mut other = Questions { unclaimed: Some("not_asked"), ..asked(&[ToolMatch]) };
+    other.claims.clear();
+    other.inquiries[0].questions[0].id = "tone".to_owned();
+    let nobody = Response { id: "tone".to_owned(), ..nobody(0, Nobody::Unsupported) };
+    let verdict = of(&other, &answers(vec![nobody]));
+    assert_eq!((verdict.outcome, verdict.reason.as_deref()), (Outcome::Skipped, Some("unanswered")));
+    assert_eq!(verdict.answers["tone"].reasoning.as_deref(), Some("unsupported"));
+}
+
+#[test]
+fn of_single_steps_the_worst_stands_for_the_evaluator() {
+    let mut questions = asked(&[]);
+    let options = ["right", "unneeded", "wrong"].map(|label| (label.to_owned(), Json::Null)).to_vec();
+    let mut responses = Vec::new();
+    let mut ask = |step: usize, response: Response, fails: &[&str]| {
+        let id = Questions::step_id("tool_choice", step);
+        let kind = Kind::Choice { options: options.clone() };
+        let question = Question { id: id.clone(), kind, instructions: Json::Null, subject: Subject::General };
+        questions.inquiries[0].questions.push(question);
+        let fails: Vec<String> = fails.iter().map(|label| (*label).to_owned()).collect();
+        let handling = Handling {
+            evaluator: "tool_choice".into(),
+            step: Some(step),
+            fails: fails.into(),
+            ..Handling::default()
+        };
+        questions.handling.insert(id.clone(), handling);
+        responses.push(Response { id, ..response });
+    };
+    let says = |p: [f64; 3]| {
+        let decision = Decision { probabilities: p.to_vec(), tokens: 1 };
+        let label = ["right", "unneeded", "wrong"][decision.pick()].to_owned();
+        Response { label: Some(label), decision: Some(decision), ..local(0, [1.0, 0.0, 0.0]) }
+    };
+    ask(2, says([0.9, 0.05, 0.05]), &["wrong"]);
+    ask(4, says([0.5, 0.1, 0.4]), &["wrong"]);
+    ask(6, says([0.2, 0.8, 0.0]), &["wrong"]);
+    let passed = of(&questions, &answers(responses.clone())).answers;
+    // By the probability of failing, not by the label.
+    assert_eq!(passed["tool_choice"].reasoning.as_deref(), Some("the worst of 3 steps is step 4"));
+    assert_eq!((passed["tool_choice"].pass, passed.len()), (Some(true), 4));
+
+    responses[0] = Response { id: responses[0].id.clone(), ..nobody(0, Nobody::Unsupported) };
+    let unknown = of(&questions, &answers(responses.clone())).answers;
+    assert_eq!(unknown["tool_choice"].pass, None);
+    assert!(unknown["tool_choice"].reasoning.as_deref().unwrap().contains("1 without an answer"));
+
+    responses[2].by = AnswerBy::Judge;
+    responses[2].label = Some("wrong".to_owned());
+    let failed = of(&questions, &answers(responses)).answers;
+    assert_eq!((failed["tool_choice"].pass, failed["tool_choice"].by.as_str()), (Some(false), "judge"));
+    assert_eq!(failed["tool_choice:6"].pass, Some(false));
 }
 
 #[test]
