@@ -1,6 +1,8 @@
 //! The section `emit`.
 
 mod kafka;
+mod otlp;
+mod webhook;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -9,6 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::kafka::{KafkaConfig, ValueFormat};
+pub use self::otlp::{ClientTls, OtlpCompression, OtlpConfig, OtlpProtocol};
+pub use self::webhook::WebhookConfig;
 
 use crate::domain::{ByteSize, Period};
 
@@ -22,6 +26,10 @@ pub struct Config {
     pub jsonl: Option<JsonlConfig>,
     /// A Kafka topic. Not set means none.
     pub kafka: Option<KafkaConfig>,
+    /// An OTLP receiver, for verdicts beside the traces. Not set means none.
+    pub otlp: Option<OtlpConfig>,
+    /// An address that failing verdicts are posted to. Not set means none.
+    pub webhook: Option<WebhookConfig>,
     /// How a write that failed for now is tried again. It is tried until it works or the daemon stops.
     pub retry: RetryConfig,
     /// The recent verdicts that `GET /v1/verdicts` and the console show.
@@ -123,13 +131,21 @@ impl Config {
 
     /// Whether verdicts go to standard output.
     pub fn to_stdout(&self) -> bool {
-        self.stdout.unwrap_or(self.jsonl.is_none() && self.kafka.is_none())
+        self.stdout.unwrap_or(!self.has_other_than_stdout())
+    }
+
+    /// A webhook gets failing verdicts only, so it does not stand in for the others.
+    fn has_other_than_stdout(&self) -> bool {
+        self.jsonl.is_some() || self.kafka.is_some() || self.otlp.is_some()
     }
 
     /// Adds what is wrong with this section.
     pub fn check(&self, problems: &mut Vec<String>) {
-        if self.stdout == Some(false) && self.jsonl.is_none() && self.kafka.is_none() {
-            problems.push("emit has no sink: stdout is false, and neither jsonl nor kafka is set".to_owned());
+        if self.stdout == Some(false) && !self.has_other_than_stdout() {
+            problems.push(
+                "emit has no sink for all verdicts: stdout is false, and neither jsonl, kafka nor otlp is set"
+                    .to_owned(),
+            );
         }
         if self.retry.first.0.is_zero() {
             problems.push("emit.retry.first (0s) must be longer than nothing".to_owned());
@@ -145,6 +161,12 @@ impl Config {
         }
         if let Some(kafka) = &self.kafka {
             kafka.check(problems);
+        }
+        if let Some(otlp) = &self.otlp {
+            otlp.check(problems);
+        }
+        if let Some(webhook) = &self.webhook {
+            webhook.check(problems);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Where verdicts go: standard output, JSON lines, Kafka, and a short memory for those who look.
+//! Where verdicts go: standard output, JSON lines, Kafka, an OTLP receiver, a webhook, and a short memory for those who look.
 //! [`Sinks`] hands each verdict to all sinks that are configured and waits until all have it.
 
 mod config;
 mod jsonl;
 mod kafka;
 mod lines;
+mod otlp;
 pub mod proto;
 mod recent;
 #[cfg(test)]
@@ -12,6 +13,8 @@ pub(crate) mod sample;
 mod sinks;
 mod stdout;
 mod trim;
+mod web;
+mod webhook;
 
 use futures::future::BoxFuture;
 
@@ -19,14 +22,17 @@ use crate::domain::Verdict;
 use crate::error::Fault;
 
 pub use config::{
-    Config, Fsync, JsonlConfig, KafkaConfig, RecentConfig, RetryConfig, RotateConfig, ValueFormat,
+    ClientTls, Config, Fsync, JsonlConfig, KafkaConfig, OtlpCompression, OtlpConfig, OtlpProtocol,
+    RecentConfig, RetryConfig, RotateConfig, ValueFormat, WebhookConfig,
 };
 pub use jsonl::Jsonl;
 pub use kafka::Kafka;
+pub use otlp::Otlp;
 pub use proto::{ProtoError, decode as from_protobuf, encode as to_protobuf};
 pub use recent::{Entry, Feed, Filter, Missed, Needle, Pair, Point, Recent, Tally, Told};
 pub use sinks::Sinks;
 pub use stdout::Stdout;
+pub use webhook::Webhook;
 
 /// Takes verdicts out of the house. `Ok` means durable there.
 pub trait Sink: Send + Sync {

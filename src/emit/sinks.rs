@@ -7,7 +7,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Config, RetryConfig};
-use super::{EmitError, Jsonl, Kafka, Recent, Sink, Stdout};
+use super::{EmitError, Jsonl, Kafka, Otlp, Recent, Sink, Stdout, Webhook};
 use crate::domain::{Story, Time, Verdict};
 use crate::error::Fault;
 use crate::metrics;
@@ -45,6 +45,12 @@ impl Sinks {
         }
         if let Some(kafka) = &config.kafka {
             sinks.add("kafka", Kafka::open(kafka.clone())?);
+        }
+        if let Some(otlp) = &config.otlp {
+            sinks.add("otlp", Otlp::open(otlp)?);
+        }
+        if let Some(webhook) = &config.webhook {
+            sinks.add("webhook", Webhook::open(webhook.clone(), config.retry.clone())?);
         }
         Ok(sinks)
     }

@@ -617,6 +617,28 @@ pub const EMIT_DEAD_LETTERS: Metric = counter(
     &[SINK],
     "Verdicts that the sink refuses for good, logged in short and set aside.",
 );
+/// Verdicts that are not for a sink.
+pub const EMIT_FILTERED: Metric = counter(
+    "assayd_emit_filtered_total",
+    "verdicts",
+    &[SINK],
+    "Verdicts that the sink is set not to take, such as faithful ones by a webhook; they count as ok among its writes.",
+);
+/// Verdicts per request.
+pub const EMIT_BATCH: Metric = histogram(
+    "assayd_emit_batch_verdicts",
+    "verdicts",
+    POWERS,
+    &[SINK],
+    "Verdicts that were sent in one request, for sinks that put them together.",
+);
+/// Records that a receiver left out.
+pub const EMIT_REJECTED: Metric = counter(
+    "assayd_emit_rejected_records_total",
+    "records",
+    &[SINK],
+    "Records that an OTLP receiver rejected out of a request that it took (partial success).",
+);
 /// Verdicts that wait for a sink.
 pub const EMIT_IN_FLIGHT: Metric =
     gauge("assayd_emit_in_flight_verdicts", "verdicts", &[], "Verdicts that are being written.");
@@ -825,6 +847,9 @@ pub static ALL: &[Metric] = &[
     EMIT_WRITE_SECONDS,
     EMIT_TRIMMED,
     EMIT_DEAD_LETTERS,
+    EMIT_FILTERED,
+    EMIT_BATCH,
+    EMIT_REJECTED,
     EMIT_IN_FLIGHT,
     SERVE_REQUESTS,
     SERVE_FEED_READERS,

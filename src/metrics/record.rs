@@ -368,6 +368,21 @@ pub fn emit_dead_letter(sink: &'static str) {
     all::EMIT_DEAD_LETTERS.add(1, [sink.into()]);
 }
 
+/// A sink is set not to take a verdict.
+pub fn emit_filtered(sink: &'static str) {
+    all::EMIT_FILTERED.add(1, [sink.into()]);
+}
+
+/// Verdicts were sent in one request.
+pub fn emit_batch(sink: &'static str, verdicts: usize) {
+    all::EMIT_BATCH.record(verdicts as f64, [sink.into()]);
+}
+
+/// A receiver left records out of a request that it took.
+pub fn emit_rejected_records(sink: &'static str, records: u64) {
+    all::EMIT_REJECTED.add(records, [sink.into()]);
+}
+
 /// The number of verdicts that are being written changes.
 pub fn emit_in_flight(change: i32) {
     all::EMIT_IN_FLIGHT.shift(f64::from(change), []);
@@ -540,6 +555,9 @@ mod tests {
         emit_write_seconds("kafka", second);
         emit_trimmed("kafka");
         emit_dead_letter("kafka");
+        emit_filtered("webhook");
+        emit_batch("otlp", 3);
+        emit_rejected_records("otlp", 1);
         emit_in_flight(2);
         serve_request("/metrics", 200);
         serve_feed_readers(1);
