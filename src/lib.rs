@@ -28,6 +28,7 @@ pub mod gsar;
 pub mod judge;
 pub mod kafka;
 pub mod logging;
+pub mod measure;
 pub mod metrics;
 pub mod net;
 pub mod otlp;

@@ -26,6 +26,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("ask", 1),
     ("score", 1),
     ("transcript", 1),
+    ("measure", 1),
     ("metrics", 1),
     ("logging", 1),
     ("kafka", 1),

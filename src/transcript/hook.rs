@@ -47,7 +47,9 @@ impl HookInput {
         if text.trim().is_empty() {
             return Err(HookInputError::Empty);
         }
-        let input: Self = serde_json::from_str(text)?;
+        // By way of a map: serde would also take a list of values in order.
+        let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)?;
+        let input: Self = serde_json::from_value(members.into())?;
         match input.hook_event_name.as_deref() {
             None | Some("Stop" | "SubagentStop") => Ok(input),
             Some(event) => Err(HookInputError::Event { event: event.to_owned() }),

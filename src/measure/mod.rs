@@ -1,0 +1,21 @@
+//! How good answers with probabilities are against labels, and what follows for thresholds and temperatures. Pure.
+
+mod agreement;
+mod cascade;
+mod fitted;
+mod graded;
+mod interval;
+mod ranking;
+mod risk;
+mod split;
+mod temperature;
+
+pub use agreement::{Confusion, kappa};
+pub use cascade::{Case, Decided, Row, accuracy_of_answered, row};
+pub use fitted::{Fitted, FittedError, Thresholds};
+pub use graded::{Graded, accuracy, brier, ece};
+pub use interval::wilson;
+pub use ranking::auroc;
+pub use risk::{RiskPoint, risk_coverage, threshold_for};
+pub use split::{Part, split};
+pub use temperature::{fit_temperature, nll, scaled};
