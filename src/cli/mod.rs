@@ -2,12 +2,15 @@
 //! standard error.
 
 mod ask;
+mod calibrate;
 mod check;
+mod compare;
 mod config;
 mod convert;
 mod demo;
 mod hook;
 mod model;
+mod progress;
 mod replay;
 mod serve;
 mod table;
@@ -40,6 +43,8 @@ enum Command {
     Check(check::Args),
     Hook(hook::Args),
     Ask(ask::Args),
+    Compare(compare::Args),
+    Calibrate(calibrate::Args),
     Model(model::Args),
     Config(config::Args),
 }
@@ -73,6 +78,8 @@ pub fn main() -> ExitCode {
         Command::Check(args) => (check::run(args), check::CANNOT_SAY),
         Command::Hook(args) => (hook::run(args), 1),
         Command::Ask(args) => (ask::run(args), 1),
+        Command::Compare(args) => (compare::run(args), 1),
+        Command::Calibrate(args) => (calibrate::run(args), 1),
         Command::Model(args) => (model::run(args), 1),
         Command::Config(args) => (config::run(args), 1),
     };

@@ -1,7 +1,6 @@
 //! `assayd replay`: evaluate files as the daemon would evaluate the stream.
 
 mod explain;
-mod progress;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use futures::StreamExt;
 
-use self::progress::Progress;
+use super::progress::Progress;
 use super::{Voice, table};
 use crate::config::{self, Config};
 use crate::convert;
@@ -77,7 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn replay(config: Config, traces: Vec<Trace>, output: Output) -> anyhow::Result<()> {
     let assayer = Arc::new(Assayer::start(&config)?);
     assayer.ready().await?;
-    let mut progress = Progress::over(traces.len());
+    let mut progress = Progress::over(traces.len(), "traces");
     if output == Output::Table {
         super::print(&table::head())?;
     }

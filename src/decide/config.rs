@@ -22,6 +22,9 @@ pub struct Config {
     pub model: ModelName,
     /// Answers that are less sure than this (0 to 1) go to the judge, if there is one.
     pub min_confidence: f64,
+    /// A file that `assayd calibrate` wrote for this model: its temperatures make the probabilities, and its thresholds and weights
+    /// take the place of `min_confidence`, `score.label` and `score.weights`. None if not given.
+    pub calibration: Option<PathBuf>,
     /// The most inquiries that wait for the model or are in it. When full, callers wait: the pressure runs back to the door.
     pub queue: NonZeroUsize,
     /// The most tokens, padding included, in one forward pass. An inquiry that is larger runs alone.
@@ -61,6 +64,7 @@ impl Default for Config {
         Self {
             model: ModelName::Embedded,
             min_confidence: 0.9,
+            calibration: None,
             queue: NonZeroUsize::new(256).expect("256 is not zero"),
             batch_tokens: NonZeroUsize::new(4096).expect("4096 is not zero"),
             threads: None,

@@ -9,9 +9,11 @@ use std::time::Instant;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use super::calibrated::{self, Calibrated};
 use super::worker::{Entry, Worker, panic_text};
 use super::{Config, DecideError, Decider, Encoded, Encoder, LoadError, ModelInfo, Reply};
 use crate::domain::Inquiry;
+use crate::measure::Fitted;
 
 /// Whether a decision model answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,7 @@ pub struct Desk {
     info: Arc<ModelInfo>,
     health: watch::Receiver<Health>,
     backend: Arc<dyn Backend>,
+    fitted: Option<Arc<Fitted>>,
 }
 
 impl fmt::Debug for Desk {
@@ -54,7 +57,21 @@ impl fmt::Debug for Desk {
 impl Desk {
     /// A desk before any kind of answerer.
     pub fn new(info: ModelInfo, health: watch::Receiver<Health>, backend: Arc<dyn Backend>) -> Self {
-        Self { info: Arc::new(info), health, backend }
+        Self { info: Arc::new(info), health, backend, fitted: None }
+    }
+
+    /// The same model with its probabilities by `fitted`.
+    pub fn calibrated(self, fitted: Fitted) -> Self {
+        let fitted = Arc::new(fitted);
+        let info = calibrated::info(&self.info, &fitted);
+        let health = self.health.clone();
+        let backend = Calibrated { desk: self, fitted: Arc::clone(&fitted) };
+        Self { info: Arc::new(info), health, backend: Arc::new(backend), fitted: Some(fitted) }
+    }
+
+    /// What the probabilities are calibrated by.
+    pub fn fitted(&self) -> Option<&Fitted> {
+        self.fitted.as_deref()
     }
 
     /// Starts the inference thread, which from now on owns `decider`, and warms the model up there.

@@ -148,6 +148,14 @@ pub enum LoadError {
         /// Type and shape found.
         found: String,
     },
+    /// A calibration file cannot be used.
+    #[error("the calibration {path} cannot be used: {source}")]
+    Calibration {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// The inference thread could not be started.
     #[error("cannot start the inference thread: {source}")]
     Thread {

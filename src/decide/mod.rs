@@ -3,6 +3,7 @@
 
 mod answer;
 mod batch;
+mod calibrated;
 mod config;
 mod desk;
 mod error;

@@ -8,11 +8,21 @@ use super::hub::{HubId, HubSettings, Progress};
 use super::models::starter::Starter;
 use super::models::strands;
 use super::remote::{self, Api};
-use super::{Config, Decider, Desk, LoadError, ModelName, RunsOn, locate};
+use super::{Config, Decider, Desk, LoadError, ModelName, RunsOn, calibrated, locate};
 
 /// Loads the configured model and starts its inference thread. Takes as long as loading takes: call it off the async threads.
 /// The model then warms up by itself; [`Desk::ready`] waits for that.
 pub fn start(config: &Config) -> Result<Desk, LoadError> {
+    let fitted = config.calibration.as_deref().map(calibrated::load).transpose()?;
+    let desk = uncalibrated(config)?;
+    match (fitted, &config.calibration) {
+        (Some(fitted), Some(path)) => calibrated::by(desk, fitted, path),
+        _ => Ok(desk),
+    }
+}
+
+/// The model with its own probabilities.
+fn uncalibrated(config: &Config) -> Result<Desk, LoadError> {
     match &config.model {
         ModelName::Embedded => start_with(Starter::embedded(config.threads)?, config),
         ModelName::Checkpoint(name) => checkpoint(name, config),

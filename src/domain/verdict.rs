@@ -178,6 +178,9 @@ pub struct Provenance {
     pub plan: String,
     /// The thresholds in force, by name.
     pub thresholds: BTreeMap<String, f64>,
+    /// The calibration in force: `calibrated:` or `uncalibrated:` (whether people gave its labels) and its digest.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calibration: Option<String>,
     /// assayd's version.
     pub version: String,
 }

@@ -56,11 +56,7 @@ pub struct Row {
 
 /// What comes of `threshold`. `has_judge`: whether a judge answers the rest.
 pub fn row(cases: &[Case], threshold: f64, has_judge: bool) -> Row {
-    let is_settled = |case: &Case| match &case.decided {
-        Some(Decided::Graded(graded)) => graded.confidence >= threshold,
-        Some(Decided::Pick(_)) => true,
-        None => false,
-    };
+    let is_settled = |case: &Case| case.is_settled(threshold);
     let total = cases.len().max(1) as f64;
     let settled: Vec<&Case> = cases.iter().filter(|case| is_settled(case)).collect();
     let right = |answer: Option<usize>, case: &Case| f64::from(u8::from(answer == Some(case.truth)));
@@ -88,6 +84,15 @@ pub fn row(cases: &[Case], threshold: f64, has_judge: bool) -> Row {
 }
 
 impl Case {
+    /// Whether the answer is at least as sure as `threshold`.
+    pub fn is_settled(&self, threshold: f64) -> bool {
+        match &self.decided {
+            Some(Decided::Graded(graded)) => graded.confidence >= threshold,
+            Some(Decided::Pick(_)) => true,
+            None => false,
+        }
+    }
+
     /// Whether the decision model's pick, or its lack of one, is right.
     pub fn is_right(&self) -> bool {
         self.decided.as_ref().map(Decided::pick) == Some(self.truth)

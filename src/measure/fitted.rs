@@ -169,7 +169,7 @@ impl Fitted {
 }
 
 /// What a question without a temperature of its own is calibrated by.
-pub(super) fn key(question: &Question) -> &'static str {
+pub fn key(question: &Question) -> &'static str {
     match &question.subject {
         Subject::Grounding { .. } => "grounding",
         Subject::Relevance { .. } => "relevance",

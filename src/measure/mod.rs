@@ -1,6 +1,7 @@
 //! How good answers with probabilities are against labels, and what follows for thresholds and temperatures. Pure.
 
 mod agreement;
+mod calibration;
 mod cascade;
 mod fitted;
 mod graded;
@@ -11,8 +12,9 @@ mod split;
 mod temperature;
 
 pub use agreement::{Confusion, kappa};
+pub use calibration::{Measured, Promise, Report, Seen, SeenClaim, Wish, fit, report};
 pub use cascade::{Case, Decided, Row, accuracy_of_answered, row};
-pub use fitted::{Fitted, FittedError, Thresholds};
+pub use fitted::{Fitted, FittedError, Thresholds, key};
 pub use graded::{Graded, accuracy, brier, ece};
 pub use interval::wilson;
 pub use ranking::auroc;

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::decide::{self, Desk};
 use crate::domain::{Json, Step, StepKind, Story, Trace, Verdict};
 use crate::judge::{self, Judge};
+use crate::measure::Fitted;
 use crate::score::{Origin, Plan, Run};
 use crate::serve::CheckRequest;
 use crate::{convert, metrics, score};
@@ -58,15 +59,22 @@ impl Assayer {
 
     /// An assayer before a model that is loaded already.
     pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Self {
+        let config = &calibrated(config, desk.fitted());
+        let calibration = desk.fitted().map(Fitted::name);
         let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());
         let asking = Asking::new(config);
-        let plan = Plan::new(
+        let mut questions = serde_json::json!({ "ask": asking.fingerprint(), "prompts": prompts });
+        if let Some(calibration) = &calibration {
+            questions["calibration"] = calibration.as_str().into();
+        }
+        let mut plan = Plan::new(
             config.score.clone(),
-            &serde_json::json!({ "ask": asking.fingerprint(), "prompts": prompts }),
+            &questions,
             desk.info().name.clone(),
             judge.as_ref().map(|judge| judge.model().to_owned()),
             config.decide.min_confidence,
         );
+        plan.calibration = calibration;
         let allowances = Allowances::new(asking.evaluators().budgets());
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence).with_allowances(allowances);
         let tally = Tally::new(asking.evaluators().names());
@@ -143,6 +151,23 @@ impl Assayer {
         underway.end(&questions, &answers, &verdict);
         verdict
     }
+}
+
+/// The configuration with what a calibration puts in place of it.
+fn calibrated(config: &Config, fitted: Option<&Fitted>) -> Config {
+    let mut config = config.clone();
+    let Some(fitted) = fitted else { return config };
+    let thresholds = &fitted.thresholds;
+    let put = |value: Option<f64>, place: &mut f64| *place = value.unwrap_or(*place);
+    put(thresholds.min_confidence, &mut config.decide.min_confidence);
+    put(thresholds.hallucination, &mut config.score.label.hallucination);
+    put(thresholds.faithful, &mut config.score.label.faithful);
+    for (kind, weight) in &fitted.weights {
+        if !config.score.weights.set(kind, *weight) {
+            tracing::warn!(kind, "the calibration weighs a kind of evidence that does not exist");
+        }
+    }
+    config
 }
 
 /// Conversion is pure computing: a large trace gets a thread that may block.

@@ -77,6 +77,24 @@ impl Default for Weights {
 }
 
 impl Weights {
+    /// Sets the weight of a kind of evidence by its name; false if there is no such kind.
+    pub fn set(&mut self, kind: &str, weight: f64) -> bool {
+        let place = match kind {
+            "tool_match" => &mut self.tool_match,
+            "specific_data" => &mut self.specific_data,
+            "signal_match" => &mut self.signal_match,
+            "complementary_finding" => &mut self.complementary_finding,
+            "synthesis" => &mut self.synthesis,
+            "neg_evidence" => &mut self.neg_evidence,
+            "inference" => &mut self.inference,
+            "domain" => &mut self.domain,
+            "unknown" => &mut self.unknown,
+            _ => return false,
+        };
+        *place = weight;
+        true
+    }
+
     /// The weight of a claim that rests on evidence of this kind.
     pub fn of(&self, kind: EvidenceType) -> f64 {
         match kind {
@@ -171,6 +189,9 @@ mod tests {
         let weights = Weights::default();
         let table: Vec<f64> = EvidenceType::ALL.iter().map(|kind| weights.of(*kind)).collect();
         assert_eq!(table, [1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.6, 0.6]);
+        let mut set = Weights::default();
+        assert!(EvidenceType::ALL.iter().all(|kind| set.set(kind.as_str(), 0.5) && set.of(*kind) == 0.5));
+        assert!(!set.set("rumour", 1.0));
     }
 
     #[test]

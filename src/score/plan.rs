@@ -18,6 +18,9 @@ pub struct Plan {
     pub judge: Option<String>,
     /// The confidence below which an answer goes to the judge.
     pub min_confidence: f64,
+    /// What the probabilities were calibrated by, if they were ([`crate::domain::Provenance::calibration`]). Whoever sets it
+    /// puts it into the hash too, with `questions`.
+    pub calibration: Option<String>,
     /// Hash of all of the above and of the questions; 32 hex digits.
     pub hash: String,
 }
@@ -40,7 +43,7 @@ impl Plan {
             "min_confidence": min_confidence,
         });
         let hash = digest(&["plan", &all.to_string()]);
-        Self { score, decider, judge, min_confidence, hash }
+        Self { score, decider, judge, min_confidence, calibration: None, hash }
     }
 
     /// What a verdict says of its making. `judge` is the judge's model if this verdict's judge was asked.
@@ -50,6 +53,7 @@ impl Plan {
             judge,
             plan: self.hash.clone(),
             thresholds: self.thresholds(),
+            calibration: self.calibration.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -30,6 +30,7 @@ pub use gsar::{EnterRequest, OpenRequest, RunCommand, RunError, RunRequest, Runs
 pub use probes::Readiness;
 pub use server::{State, serve};
 pub use status::Status;
+pub use systemone::read_inquiry;
 pub use traces::Tracer;
 
 #[cfg(test)]

@@ -41,6 +41,23 @@ pub(super) fn routes() -> Router<Shared> {
     route("/v1/systemone", post(answer))
 }
 
+/// Reads a request that did not come over HTTP, such as a line of a file: a state and its questions, or all that is wrong,
+/// one text each.
+pub fn read_inquiry(text: &str) -> Result<crate::domain::Inquiry, Vec<String>> {
+    let told = |flaw: &Flaw| {
+        let steps =
+            flaw.loc.iter().skip(1).map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned));
+        // The contract's own word for a form says nothing to a reader of the file.
+        let place: Vec<String> = steps.filter(|step| !step.ends_with("Question")).collect();
+        if place.is_empty() { flaw.msg.clone() } else { format!("{}: {}", place.join("."), flaw.msg) }
+    };
+    request::read(&HeaderMap::new(), text.as_bytes()).map_err(|problem| match problem {
+        Problem::Invalid(flaws) => flaws.iter().map(told).collect(),
+        Problem::Refused(text) => vec![text],
+        Problem::House(refusal) => vec![refusal.message],
+    })
+}
+
 /// Why a request is not answered.
 #[derive(Debug, PartialEq)]
 enum Problem {

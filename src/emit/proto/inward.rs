@@ -75,6 +75,7 @@ impl TryFrom<Verdict> for domain::Verdict {
                 judge: provenance.judge,
                 plan: provenance.plan,
                 thresholds: provenance.thresholds,
+                calibration: provenance.calibration,
                 version: provenance.version,
             },
             usage: domain::Usage {

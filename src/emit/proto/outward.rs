@@ -37,6 +37,7 @@ impl From<&domain::Verdict> for Verdict {
                 plan: verdict.provenance.plan.clone(),
                 thresholds: verdict.provenance.thresholds.clone(),
                 version: verdict.provenance.version.clone(),
+                calibration: verdict.provenance.calibration.clone(),
             }),
             usage: Some(Usage {
                 decider_tokens: verdict.usage.decider_tokens,

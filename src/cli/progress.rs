@@ -16,6 +16,8 @@ pub enum Progress {
     Lines {
         /// How many there are.
         total: usize,
+        /// What they are.
+        noun: &'static str,
         /// How many are done.
         done: usize,
         /// When the last line was written.
@@ -24,13 +26,15 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Of so many traces.
-    pub fn over(total: usize) -> Self {
+    /// Of so many of what the noun names.
+    pub fn over(total: usize, noun: &'static str) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self::Lines { total, done: 0, last: Instant::now() };
+            return Self::Lines { total, noun, done: 0, last: Instant::now() };
         }
         let bar = ProgressBar::new(total as u64);
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} traces, {eta} left") {
+        if let Ok(style) =
+            ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {noun}, {{eta}} left"))
+        {
             bar.set_style(style);
         }
         Self::Bar(bar)
@@ -40,11 +44,11 @@ impl Progress {
     pub fn step(&mut self) {
         match self {
             Self::Bar(bar) => bar.inc(1),
-            Self::Lines { total, done, last } => {
+            Self::Lines { total, noun, done, last } => {
                 *done += 1;
                 if last.elapsed() >= PAUSE {
                     *last = Instant::now();
-                    super::super::complain(&format!("{done} of {total} traces"));
+                    super::complain(&format!("{done} of {total} {noun}"));
                 }
             }
         }
