@@ -28,7 +28,19 @@ fn stdout(output: &Output) -> String {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["demo", "serve", "replay", "convert", "ask", "check", "model", "config"] {
+    for command in [
+        "demo",
+        "serve",
+        "replay",
+        "convert",
+        "ask",
+        "check",
+        "hook",
+        "compare",
+        "calibrate",
+        "model",
+        "config",
+    ] {
         let output = assayd(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
         assert!(stdout(&output).contains(&format!("assayd {command}")), "{command}: {}", stdout(&output));

@@ -1,4 +1,4 @@
-//! `assayd ask`: puts typed questions about a state to a decision model.
+//! `assayd ask`: puts typed questions about a state to a model.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,13 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, json};
 
-use crate::decide::{self, Config, Health, ModelName, Node, Reply, answer_json};
+use crate::config::Config;
+use crate::decide::{Health, Node, Reply, answer_json};
 use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
+use crate::evaluate::{Answerer, Backend};
+use crate::judge::{Ask, Judgement};
 
-/// Ask a decision model typed questions about a state.
+/// Ask a model typed questions about a state.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   assayd ask --model ./my-checkpoint --state 'My payouts fail!' \\
@@ -21,9 +24,10 @@ use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
 
 The key for another address is taken from ASSAYD_DECIDE_KEY, if it is set.")]
 pub struct Args {
-    /// A checkpoint's folder or Hub id, or a server: systemone:URL#MODEL, decisions:URL#MODEL; without URL the hosted one.
-    #[arg(long)]
-    pub model: String,
+    /// The model: embedded, strands:NAME (or a checkpoint's folder or Hub id), a server (systemone:URL#MODEL, decisions:URL#MODEL;
+    /// without URL the hosted one), or an LLM: openai:MODEL[@URL], anthropic:MODEL, bedrock:MODEL.
+    #[arg(long, value_name = "BACKEND")]
+    pub model: Backend,
     /// The state: a text, or @FILE (a .json file is read as JSON).
     #[arg(long)]
     pub state: String,
@@ -49,24 +53,79 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let questions = questions(&args)?;
     ensure!(!questions.is_empty(), "no question: give --noul, --choice or --score");
     let state = Arc::new(state(&args.state)?);
-    let config = Config { model: ModelName::parse(&args.model), base: args.base, ..Config::default() };
     super::log(&crate::logging::Config::default(), super::Voice::Quiet)?;
-    let desk = decide::start(&config)?;
+    let mut config = Config::default();
+    config.decide.base = args.base;
+    let inquiry = Inquiry::new(state, questions.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let reply = runtime.block_on(async {
-        // A daemon waits for a server that is not there yet; a person wants to know.
-        let is_there = desk.ready().await || desk.health() != Health::Unreachable;
-        ensure!(is_there, "{} cannot be reached; standard error says why", config.model);
-        Ok(desk.ask(Inquiry::new(state, questions.clone())).await?)
-    })?;
-    let text = if args.json {
-        format!("{}\n", body(&desk.info().name, &questions, &reply))
-    } else {
-        table(&questions, &reply)
+    let (text, is_answered) = match Answerer::open(config, &args.model)? {
+        Answerer::Decider(desk) => {
+            let reply = runtime.block_on(async {
+                // A daemon waits for a server that is not there yet; a person wants to know.
+                let is_there = desk.ready().await || desk.health() != Health::Unreachable;
+                ensure!(is_there, "{} cannot be reached; standard error says why", args.model);
+                Ok(desk.ask(inquiry).await?)
+            })?;
+            let is_answered = reply.decisions.iter().all(Result::is_ok);
+            let text = if args.json {
+                format!("{}\n", body(&desk.info().name, &questions, &reply))
+            } else {
+                table(&questions, &reply)
+            };
+            (text, is_answered)
+        }
+        Answerer::Judge(judge) => {
+            let judgement = runtime.block_on(judge.judge(&Ask { inquiries: vec![inquiry] }))?;
+            let text = if args.json {
+                format!("{}\n", picked_body(judge.model(), &questions, &judgement))
+            } else {
+                picked_table(&questions, &judgement)
+            };
+            (text, judgement.unanswered.is_empty())
+        }
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
-    let answered = reply.decisions.iter().all(Result::is_ok);
-    Ok(if answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// An LLM's picks. They have no probabilities, so the contract's numbers are left out rather than made up.
+fn picked_body(model: &str, questions: &[Question], judgement: &Judgement) -> Json {
+    let answers: Map<String, Json> = questions
+        .iter()
+        .map(|question| {
+            let kind = question.kind.as_str();
+            let answer = match judgement.answers.iter().find(|judged| judged.id == question.id) {
+                Some(judged) => {
+                    json!({"type": kind, "x_pick": judged.label, "x_reasoning": judged.reasoning})
+                }
+                None => json!({"type": kind, "x_nobody": left_open(question, judgement)}),
+            };
+            (question.id.clone(), answer)
+        })
+        .collect();
+    let usage = &judgement.usage;
+    let usage = json!({"input_tokens": usage.judge_input_tokens, "output_tokens": usage.judge_output_tokens});
+    json!({"model": model, "answers": answers, "usage": usage})
+}
+
+fn picked_table(questions: &[Question], judgement: &Judgement) -> String {
+    let mut text = String::new();
+    for question in questions {
+        let asked = question.instructions.as_str().unwrap_or_default();
+        let answer = match judgement.answers.iter().find(|judged| judged.id == question.id) {
+            Some(judged) => {
+                format!("{} ({})", judged.label, judged.reasoning.as_deref().unwrap_or("no reason given"))
+            }
+            None => format!("not answered: {}", left_open(question, judgement)),
+        };
+        text.push_str(&format!("{asked}\n  {answer}\n"));
+    }
+    text
+}
+
+fn left_open(question: &Question, judgement: &Judgement) -> String {
+    let open = judgement.unanswered.iter().find(|unanswered| unanswered.id == question.id);
+    open.map_or_else(|| "the judge left it open".to_owned(), |open| format!("the question {}", open.why))
 }
 
 fn state(given: &str) -> anyhow::Result<Json> {
@@ -178,7 +237,7 @@ mod tests {
     fn args(choice: &[&str], score: &[&str]) -> Args {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Args {
-            model: String::new(),
+            model: Backend::Embedded,
             state: String::new(),
             noul: vec!["Urgent?".to_owned()],
             choice: owned(choice),

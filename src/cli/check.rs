@@ -73,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "faithful": faithful,
         "model": verdict.provenance.judge.as_ref().unwrap_or(&verdict.provenance.decider),
         "hallucination_probability": verdict.hallucination_probability,
-        "reasoning": reasoning(&verdict),
+        "reasoning": evaluate::reasoning(&verdict),
         "verdict": verdict,
     });
     super::print(&format!("{report}\n"))?;
@@ -82,21 +82,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(Label::Hallucination | Label::Unsure) => ExitCode::FAILURE,
         None => ExitCode::from(CANNOT_SAY),
     })
-}
-
-/// Why, in a sentence: the judge's words, or the claims that do not stand.
-fn reasoning(verdict: &Verdict) -> Option<String> {
-    let Some(grounding) = &verdict.grounding else {
-        return verdict.reason.as_ref().map(|reason| format!("not evaluated: {reason}"));
-    };
-    let doubtful = grounding.claims.iter().filter_map(|claim| {
-        let standing = claim.standing?.as_str();
-        let by_judge = claim.reasoning.as_deref().map(|words| format!(" ({words})")).unwrap_or_default();
-        (standing != "grounded" && standing != "complementary")
-            .then(|| format!("{standing}: {:?}{by_judge}", claim.text))
-    });
-    let text = doubtful.collect::<Vec<_>>().join("; ");
-    (!text.is_empty()).then_some(text)
 }
 
 fn text_or_file(text: &str) -> anyhow::Result<String> {

@@ -12,7 +12,7 @@ use super::tally::{Row, Tally};
 use super::{StartError, status};
 use crate::config::Config;
 use crate::decide::{self, Desk};
-use crate::domain::{Json, Step, StepKind, Story, Trace, Verdict};
+use crate::domain::{Answers, Json, Questions, Step, StepKind, Story, Trace, Verdict};
 use crate::judge::{self, Judge};
 use crate::measure::Fitted;
 use crate::score::{Origin, Plan, Run};
@@ -110,6 +110,11 @@ impl Assayer {
     /// The verdict on a response and its context, by the same path as a trace's answer.
     pub async fn check(&self, request: &CheckRequest) -> Verdict {
         self.check_story(&story_of(request)).await
+    }
+
+    /// Answers to questions of one's own, by the same cascade.
+    pub async fn answer(&self, questions: &Questions) -> Answers {
+        self.cascade.answer(questions).await
     }
 
     /// The verdict on a story that was told otherwise than by a trace.
