@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Voice;
 use crate::config;
-use crate::domain::{Json, Label, Verdict};
+use crate::domain::{Json, Label};
 use crate::evaluate::{self, Backend};
 use crate::serve::CheckRequest;
 
