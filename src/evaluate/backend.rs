@@ -27,9 +27,9 @@ pub enum Backend {
     Embedded,
     /// `strands:NAME`, or the bare name: a checkpoint's folder or Hub id.
     Strands(String),
-    /// `systemone:URL`: a server that speaks `/v1/systemone`.
+    /// `systemone:URL`, `systemone:URL#MODEL`: a server that speaks `/v1/systemone`; without an address the hosted one.
     Systemone(String),
-    /// `decisions:URL`: a server that speaks `/v1/decisions`.
+    /// `decisions:URL`, `decisions:URL#MODEL`: a server that speaks `/v1/decisions`; without an address the hosted one.
     Decisions(String),
     /// `openai:MODEL`, `openai:MODEL@URL`: any endpoint that speaks `chat/completions`.
     OpenAi(Endpoint),
@@ -68,13 +68,21 @@ pub enum BackendError {
         /// As given.
         address: String,
     },
-    /// A kind that this build does not have.
-    #[error("{backend} cannot be used here: {why}")]
-    NotBuilt {
+    /// The configuration that it makes is wrong.
+    #[error("{backend}: {problem}")]
+    Wrong {
         /// Which.
         backend: String,
-        /// What is missing.
-        why: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An LLM where a decision model is wanted.
+    #[error(
+        "{backend} is an LLM and no decision model; that is embedded, strands:NAME, systemone:URL or decisions:URL"
+    )]
+    NoDecider {
+        /// Which.
+        backend: String,
     },
     /// AWS is asked in a region.
     #[error("bedrock:{model} has no region: write bedrock:{model}@REGION, or set AWS_REGION")]
@@ -111,7 +119,12 @@ impl FromStr for Backend {
             return Err(BackendError::Empty);
         }
         let Some((kind, rest)) = text.split_once(':') else {
-            return Ok(if text == "embedded" { Self::Embedded } else { Self::Strands(text.to_owned()) });
+            return Ok(match text {
+                "embedded" => Self::Embedded,
+                "systemone" => Self::Systemone(String::new()),
+                "decisions" => Self::Decisions(String::new()),
+                name => Self::Strands(name.to_owned()),
+            });
         };
         let named = |what| {
             let rest = rest.trim();
@@ -159,6 +172,9 @@ impl fmt::Display for Backend {
             Self::Anthropic(endpoint) => ("anthropic", &endpoint.model),
             Self::Bedrock(endpoint) => ("bedrock", &endpoint.model),
         };
+        if name.is_empty() {
+            return f.write_str(kind);
+        }
         write!(f, "{kind}:{name}")?;
         match self {
             Self::OpenAi(Endpoint { at: Some(at), .. })
@@ -181,13 +197,18 @@ impl Backend {
             Self::Embedded => config.decide.model = ModelName::Embedded,
             Self::Strands(name) => config.decide.model = ModelName::parse(name),
             Self::Systemone(_) | Self::Decisions(_) => {
-                return Err(self.not_built("this version has no client for remote decision models"));
+                config.decide.model = ModelName::parse(&self.to_string())
             }
             Self::OpenAi(_) | Self::Anthropic(_) | Self::Bedrock(_) => {
-                return Err(self.not_built("an LLM is no decision model"));
+                return Err(BackendError::NoDecider { backend: self.to_string() });
             }
         }
-        Ok(())
+        let mut problems = Vec::new();
+        config.decide.check(&mut problems);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(BackendError::Wrong { backend: self.to_string(), problem: problems.join("; ") })
     }
 
     /// Puts a judge into `config`, alone. What the configuration says of its provider stays, unless this names another address.
@@ -201,10 +222,6 @@ impl Backend {
             other => return Err(BackendError::NoJudge { backend: other.to_string() }),
         }
         Ok(())
-    }
-
-    fn not_built(&self, why: &'static str) -> BackendError {
-        BackendError::NotBuilt { backend: self.to_string(), why }
     }
 }
 
@@ -259,7 +276,8 @@ mod tests {
             "embedded",
             "strands:./models/mine",
             "strands:owner/name@main",
-            "systemone:http://127.0.0.1:8080",
+            "systemone",
+            "systemone:http://127.0.0.1:8080#nimble",
             "decisions:https://api.openai.com/v1",
             "openai:gpt-large",
             "openai:large@https://judge.internal/v1",

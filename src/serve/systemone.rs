@@ -51,7 +51,8 @@ pub fn read_inquiry(text: &str) -> Result<crate::domain::Inquiry, Vec<String>> {
         let place: Vec<String> = steps.filter(|step| !step.ends_with("Question")).collect();
         if place.is_empty() { flaw.msg.clone() } else { format!("{}: {}", place.join("."), flaw.msg) }
     };
-    request::read(&HeaderMap::new(), text.as_bytes()).map_err(|problem| match problem {
+    let read = request::read(&HeaderMap::new(), text.as_bytes()).map(|asked| asked.inquiry);
+    read.map_err(|problem| match problem {
         Problem::Invalid(flaws) => flaws.iter().map(told).collect(),
         Problem::Refused(text) => vec![text],
         Problem::House(refusal) => vec![refusal.message],
