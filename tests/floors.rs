@@ -27,6 +27,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("score", 1),
     ("transcript", 1),
     ("measure", 1),
+    ("redact", 1),
     ("metrics", 1),
     ("logging", 1),
     ("kafka", 1),

@@ -28,6 +28,8 @@ pub struct Config {
     pub judge: crate::judge::Config,
     /// GSAR's weights and thresholds.
     pub score: crate::score::Config,
+    /// What is masked before it leaves the house.
+    pub redact: crate::redact::Config,
     /// Where verdicts go; to standard output as JSON lines if nothing is given.
     pub emit: crate::emit::Config,
     /// What people say of verdicts.
@@ -55,6 +57,7 @@ impl Default for Config {
             decide: Default::default(),
             judge: Default::default(),
             score: Default::default(),
+            redact: Default::default(),
             emit: Default::default(),
             feedback: Default::default(),
             gsar: Default::default(),
@@ -77,6 +80,7 @@ impl Config {
         self.decide.check(&mut problems);
         self.judge.check(&mut problems);
         self.score.check(&mut problems);
+        self.redact.check(&mut problems);
         self.emit.check(&mut problems);
         self.feedback.check(&mut problems);
         self.gsar.check(&mut problems);

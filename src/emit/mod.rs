@@ -5,6 +5,7 @@ mod config;
 mod jsonl;
 mod kafka;
 mod lines;
+mod masked;
 mod otlp;
 pub mod proto;
 mod recent;

@@ -7,15 +7,19 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Config, RetryConfig};
+use super::masked::Masked;
 use super::{EmitError, Jsonl, Kafka, Otlp, Recent, Sink, Stdout, Webhook};
 use crate::domain::{Story, Time, Verdict};
 use crate::error::Fault;
-use crate::metrics;
+use crate::redact::{self, Redactor};
+use crate::{find, metrics};
 
 /// All sinks of the configuration.
 pub struct Sinks {
     sinks: Vec<Named>,
     recent: Recent,
+    /// Masks what is remembered for people to look at.
+    console: Option<Redactor>,
     retry: RetryConfig,
     give_up: CancellationToken,
 }
@@ -30,39 +34,61 @@ struct Named {
 impl Sinks {
     /// Opens every sink that `config` names. When `give_up` is cancelled, verdicts that are not safe yet are abandoned: it
     /// belongs to the end of the shutdown's patience, not to its beginning.
-    pub fn open(config: &Config, recent: Recent, give_up: CancellationToken) -> Result<Self, EmitError> {
+    pub fn open(
+        config: &Config,
+        redact: &redact::Config,
+        recent: Recent,
+        give_up: CancellationToken,
+    ) -> Result<Self, EmitError> {
         let mut sinks = Self::none(config.retry.clone(), recent, give_up);
+        sinks.console = redactor("console", redact, redact.console.as_deref())?;
         if config.to_stdout() {
             let stdout = Stdout::open().map_err(|error| EmitError {
                 sink: "stdout",
                 message: error.to_string(),
                 fault: Fault::Fatal,
             })?;
-            sinks.add("stdout", stdout);
+            sinks.add_masked("stdout", stdout, redactor("stdout", redact, redact.stdout.as_deref())?);
         }
         if let Some(jsonl) = &config.jsonl {
-            sinks.add("jsonl", Jsonl::open(jsonl.clone())?);
+            sinks.add_masked(
+                "jsonl",
+                Jsonl::open(jsonl.clone())?,
+                redactor("jsonl", redact, redact.jsonl.as_deref())?,
+            );
         }
         if let Some(kafka) = &config.kafka {
-            sinks.add("kafka", Kafka::open(kafka.clone())?);
+            sinks.add_masked(
+                "kafka",
+                Kafka::open(kafka.clone())?,
+                redactor("kafka", redact, redact.kafka.as_deref())?,
+            );
         }
         if let Some(otlp) = &config.otlp {
-            sinks.add("otlp", Otlp::open(otlp)?);
+            sinks.add_masked("otlp", Otlp::open(otlp)?, redactor("otlp", redact, redact.otlp.as_deref())?);
         }
         if let Some(webhook) = &config.webhook {
-            sinks.add("webhook", Webhook::open(webhook.clone(), config.retry.clone())?);
+            let webhook = Webhook::open(webhook.clone(), config.retry.clone())?;
+            sinks.add_masked("webhook", webhook, redactor("webhook", redact, redact.webhook.as_deref())?);
         }
         Ok(sinks)
     }
 
     /// No sinks: verdicts are only remembered. For programs that add their own, and for tests.
     pub fn none(retry: RetryConfig, recent: Recent, give_up: CancellationToken) -> Self {
-        Self { sinks: Vec::new(), recent, retry, give_up }
+        Self { sinks: Vec::new(), recent, console: None, retry, give_up }
     }
 
     /// Adds a sink; `name` is its label in metrics.
     pub fn add(&mut self, name: &'static str, sink: impl Sink + 'static) {
         self.sinks.push(Named { name, sink: Box::new(sink), failing: AtomicBool::new(false) });
+    }
+
+    fn add_masked(&mut self, name: &'static str, sink: impl Sink + 'static, redactor: Option<Redactor>) {
+        match redactor {
+            Some(redactor) => self.add(name, Masked { sink, redactor }),
+            None => self.add(name, sink),
+        }
     }
 
     /// Returns when every sink has the verdict; then it is counted ([`metrics::emitted`]) and remembered.
@@ -83,8 +109,16 @@ impl Sinks {
         if let Some(closed) = verdict.times.closed {
             metrics::verdict_latency(now().since(closed));
         }
-        self.recent.keep(verdict, story);
+        self.remember(verdict, story);
         Ok(())
+    }
+
+    fn remember(&self, verdict: &Verdict, story: Option<&Story>) {
+        let Some(redactor) = &self.console else { return self.recent.keep(verdict, story) };
+        let (verdict, pieces) = redactor.verdict(verdict);
+        let story = story.map(|story| redactor.story(story));
+        metrics::redact_masked("console", pieces + story.as_ref().map_or(0, |(_, pieces)| *pieces));
+        self.recent.keep(&verdict, story.as_ref().map(|(story, _)| story));
     }
 
     async fn write_to(&self, named: &Named, verdict: &Verdict) -> Result<(), EmitError> {
@@ -126,6 +160,18 @@ impl Sinks {
             }
         }
     }
+}
+
+fn redactor(
+    sink: &'static str,
+    config: &redact::Config,
+    kinds: Option<&[find::Kind]>,
+) -> Result<Option<Redactor>, EmitError> {
+    Redactor::new(config, kinds).map_err(|error| EmitError {
+        sink,
+        message: error.to_string(),
+        fault: Fault::Fatal,
+    })
 }
 
 impl Named {

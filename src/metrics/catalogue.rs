@@ -720,6 +720,13 @@ pub const FEEDBACK_HELD_BYTES: Metric = gauge(
     &[],
     "Size of the file of what people said; feedback is refused above feedback.max_bytes.",
 );
+/// Masked pieces of text.
+pub const REDACT_MASKED: Metric = counter(
+    "assayd_redact_masked_total",
+    "pieces",
+    &[closed("place", &["judge", "decider", "sink", "console"])],
+    "Secrets and personal data that became markers before text went to this place.",
+);
 /// Rounds of GSAR's loop.
 pub const GSAR_ROUNDS: Metric = counter(
     "assayd_gsar_rounds_total",
@@ -861,6 +868,7 @@ pub static ALL: &[Metric] = &[
     FEEDBACK_FALSE_POSITIVES,
     FEEDBACK_FALSE_NEGATIVES,
     FEEDBACK_HELD_BYTES,
+    REDACT_MASKED,
     GSAR_ROUNDS,
     GSAR_RUNS,
     GSAR_OPEN_RUNS,

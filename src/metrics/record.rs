@@ -388,6 +388,11 @@ pub fn emit_in_flight(change: i32) {
     all::EMIT_IN_FLIGHT.shift(f64::from(change), []);
 }
 
+/// Pieces of text that were masked before they went to a place.
+pub fn redact_masked(place: &'static str, pieces: usize) {
+    all::REDACT_MASKED.add(pieces as u64, [place.into()]);
+}
+
 /// A judged round of GSAR's loop.
 pub fn gsar_round(decision: Tier) {
     all::GSAR_ROUNDS.add(1, [decision.as_str().into()]);

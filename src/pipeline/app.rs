@@ -93,7 +93,7 @@ impl App {
         let kafka = config.receive.kafka.as_ref();
         let kafka = kafka.map(|kafka| KafkaSource::open(kafka, &config.receive)).transpose()?;
         let give_up = CancellationToken::new();
-        let sinks = Sinks::open(&config.emit, recent.clone(), give_up.clone())?;
+        let sinks = Sinks::open(&config.emit, &config.redact, recent.clone(), give_up.clone())?;
         let addresses = Addresses {
             grpc: address("receive.grpc", grpc.as_ref())?,
             http: address("receive.http", http.as_ref())?,
