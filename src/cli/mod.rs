@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
         if is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        complain(&format!("{error:#}"));
+        complain(&told(&error));
         let is_config = error.downcast_ref::<ConfigError>().is_some();
         ExitCode::from(if is_config && failure == 1 { BAD_CONFIG } else { failure })
     })
@@ -98,6 +98,18 @@ fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// An error and its causes, each once: many a text holds its cause's already.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// Says what is wrong, to a person.

@@ -110,6 +110,7 @@ impl ModelName {
     /// The model that a text names.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
+        let text = text.strip_prefix("strands:").unwrap_or(text);
         let remote = |api: Api| {
             let rest = text.strip_prefix(api.word())?;
             let rest = if rest.is_empty() { rest } else { rest.strip_prefix(':')? };
@@ -125,6 +126,18 @@ impl ModelName {
             "embedded" => ModelName::Embedded,
             other => ModelName::Checkpoint(other.to_owned()),
         }
+    }
+}
+
+impl ModelName {
+    /// Whether `other` names the server that this is, by its short form: the same address, and no other model.
+    pub fn is_at(&self, other: &ModelName) -> bool {
+        let (mine, theirs) = match (self, other) {
+            (ModelName::Systemone(mine), ModelName::Systemone(theirs))
+            | (ModelName::Decisions(mine), ModelName::Decisions(theirs)) => (mine, theirs),
+            _ => return self == other,
+        };
+        mine.url == theirs.url && (theirs.model.is_none() || mine.model == theirs.model)
     }
 }
 

@@ -197,7 +197,11 @@ impl Backend {
             Self::Embedded => config.decide.model = ModelName::Embedded,
             Self::Strands(name) => config.decide.model = ModelName::parse(name),
             Self::Systemone(_) | Self::Decisions(_) => {
-                config.decide.model = ModelName::parse(&self.to_string())
+                let named = ModelName::parse(&self.to_string());
+                // What the configuration says of this very server (its key, its limits) stays.
+                if !config.decide.model.is_at(&named) {
+                    config.decide.model = named;
+                }
             }
             Self::OpenAi(_) | Self::Anthropic(_) | Self::Bedrock(_) => {
                 return Err(BackendError::NoDecider { backend: self.to_string() });
@@ -297,6 +301,22 @@ mod tests {
         {
             let message = text.parse::<Backend>().unwrap_err().to_string();
             assert!(message.contains("openai:MODEL") || message.contains("http"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_remote_decision_model_keeps_what_the_configuration_says_of_its_server() {
+        let known: crate::decide::Config =
+            serde_saphyr::from_str("model: { systemone: { url: 'http://h:1', model: m, concurrency: 3 } }").unwrap();
+        let mut config = Config { decide: known.clone(), ..Config::default() };
+        for same in ["systemone:http://h:1", "systemone:http://h:1#m"] {
+            same.parse::<Backend>().unwrap().decide(&mut config).unwrap();
+            assert_eq!(config.decide, known, "{same}");
+        }
+        for other in ["systemone:http://h:1#n", "systemone:http://g:1", "decisions:http://h:1"] {
+            config.decide = known.clone();
+            other.parse::<Backend>().unwrap().decide(&mut config).unwrap();
+            assert_eq!(config.decide.model.to_string(), other);
         }
     }
 

@@ -76,7 +76,7 @@ class House:
         self.folder.cleanup()
 
 
-def suite(house, name, token=None):
+def suite(house, name, token=None, is_shown=True):
     """jevcompat's exit code and report."""
     report = REPORTS / f"{name}.json"
     command = [str(JEVCOMPAT), "test", house.url, "--timeout", "300", "--json", str(report)]
@@ -85,7 +85,8 @@ def suite(house, name, token=None):
         environment["CONFORMANCE_TOKEN"] = token
         command += ["--key-env", "CONFORMANCE_TOKEN"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    print("  " + "\n  ".join((done.stdout + done.stderr).strip().splitlines()))
+    if is_shown:
+        print("  " + "\n  ".join((done.stdout + done.stderr).strip().splitlines()))
     return done.returncode, json.loads(report.read_text())
 
 
@@ -101,7 +102,8 @@ def conformant(house, name, may_skip, token=None):
 
 def embedded(house):
     """It answers claims only, so the suite's first question is refused, and the suite stops there."""
-    code, report = suite(house, "embedded")
+    code, report = suite(house, "embedded", is_shown=False)
+    print(f"  jevcompat: {report['aborted']}")
     hold("jevcompat: not tested, for the model refuses general questions", code == 2)
     hold("the refusal is a 422 that says what is answered", "only whether the state supports a claim" in report["aborted"])
     standings = {"grounded": None, "ungrounded": None, "contradicted": None}
