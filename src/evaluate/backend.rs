@@ -307,7 +307,8 @@ mod tests {
     #[test]
     fn a_remote_decision_model_keeps_what_the_configuration_says_of_its_server() {
         let known: crate::decide::Config =
-            serde_saphyr::from_str("model: { systemone: { url: 'http://h:1', model: m, concurrency: 3 } }").unwrap();
+            serde_saphyr::from_str("model: { systemone: { url: 'http://h:1', model: m, concurrency: 3 } }")
+                .unwrap();
         let mut config = Config { decide: known.clone(), ..Config::default() };
         for same in ["systemone:http://h:1", "systemone:http://h:1#m"] {
             same.parse::<Backend>().unwrap().decide(&mut config).unwrap();
