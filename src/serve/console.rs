@@ -34,6 +34,7 @@ const FILES: &[File] = &[
     File { path: "/console/source.js", media_type: SCRIPT, text: include_str!("console/source.js") },
     File { path: "/console/page.js", media_type: SCRIPT, text: include_str!("console/page.js") },
     File { path: "/console/list.js", media_type: SCRIPT, text: include_str!("console/list.js") },
+    File { path: "/console/overview.js", media_type: SCRIPT, text: include_str!("console/overview.js") },
     File { path: "/console/detail.js", media_type: SCRIPT, text: include_str!("console/detail.js") },
     File { path: "/console/story.js", media_type: SCRIPT, text: include_str!("console/story.js") },
     File { path: "/console/feedback.js", media_type: SCRIPT, text: include_str!("console/feedback.js") },

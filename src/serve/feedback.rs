@@ -151,6 +151,9 @@ fn of_verdict(verdict: &Verdict, claim: Option<u32>) -> Result<Verdicted, Refusa
             (Outcome::Scored, Some(claim)) => {
                 format!("the verdict has {claims} claims, counted from 0; there is no claim {claim}")
             }
+            (Outcome::Scored, None) => {
+                "the answer makes no claim, so it has no label that could be right or wrong".to_owned()
+            }
             (outcome, _) => format!(
                 "the trace was {}, not scored: there is no label that could be right or wrong",
                 outcome.as_str()

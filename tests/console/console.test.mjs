@@ -2,6 +2,7 @@
 // node console.test.mjs BINARY PICTURES [CHROMIUM]
 
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -58,8 +59,8 @@ const api = async (path) => (await fetch(`http://${house.admin}${path}`)).json()
 const rows = (page) => page.locator('#list [role=option]');
 const shot = (page, name) => page.screenshot({ path: join(pictures, `${name}.png`) });
 
-async function until(title, check) {
-  const end = Date.now() + PATIENCE;
+async function until(title, check, patience = PATIENCE) {
+  const end = Date.now() + patience;
   for (;;) {
     const found = await check().catch(() => null);
     if (found) return found;
@@ -172,6 +173,22 @@ await step('every piece of evidence of the recorded runs is marked exactly', asy
       assert.ok(marked.includes(wanted) || verdict.grounding.claims[index].evidence.length > 1, `${wanted} in ${marked}`);
     }
   }
+});
+
+await step('what an evaluator flags is seen in the list, the verdict and the overview', async () => {
+  const key = ['sk', 'proj', randomBytes(24).toString('hex')].join('-');
+  const leak = written({ service: 'leaky', result: 'The key is stored.', answer: `The key is stored. It is ${key}.` });
+  await send(house.otlp, leak);
+  const verdict = await verdictOf(leak);
+  assert.equal(verdict.answers.secrets.pass, false);
+  await page.selectOption('#f-label', 'flagged');
+  await until('the flagged one', async () => (await rows(page).count()) === 1);
+  assert.match(await rows(page).first().textContent(), /⚑ secrets/);
+  await openVerdict(page, verdict);
+  await page.locator('.answers:has-text("secrets") .badge.bad').waitFor();
+  await page.locator('#clear').click();
+  await page.locator('#home').click();
+  await page.locator('.evaluators tr:has-text("secrets"):has-text("healthy")').waitFor();
 });
 
 await step('text from a trace stays text', async () => {
@@ -290,7 +307,7 @@ await step('dark, light and a phone look right and do not scroll sideways', asyn
     await view.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await view.setViewportSize(size);
     await until('rows', async () => (await rows(view).count()) > 3);
-    await view.locator('.overview table').waitFor();
+    await view.locator('.overview .evaluators table').waitFor();
     await shot(view, `${name}-list`);
     const overflow = () => view.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
     assert.ok((await overflow()) <= 0, `${name}: the list is too wide by ${await overflow()}`);
@@ -316,7 +333,7 @@ await step('a thousand verdicts are shown, and the oldest make room', async () =
       answer: `Order ${number} was shipped on 3 May 2026. Delivery takes ${days} working days.`,
     }));
   }
-  await until('the last verdict', async () => (await api('/v1/verdicts?text=Order%201049%20')).verdicts.length > 0);
+  await until('the last verdict', async () => (await api('/v1/verdicts?text=Order%201049%20')).verdicts.length > 0, 10 * PATIENCE);
   await page.locator('[role=option]:has-text("Order 1049 ")').first().waitFor();
   assert.equal(await rows(page).count(), 1000);
   const took = await page.evaluate(async () => {

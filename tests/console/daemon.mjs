@@ -15,16 +15,19 @@ export async function daemon(binary, { token = null } = {}) {
 receive: { grpc: { listen: '127.0.0.1:0' }, http: { listen: '127.0.0.1:0' } }
 assemble: { root_grace: 200ms, idle: 1500ms }
 serve: { listen: '127.0.0.1:0', tokens: ${token ? `[{ file: ${JSON.stringify(join(folder, 'token'))} }]` : '[]'} }
+evaluate: { use: [secrets] }
 emit: { jsonl: { path: ${JSON.stringify(join(folder, 'verdicts.jsonl'))} } }
 data_dir: ${JSON.stringify(join(folder, 'data'))}
 log: { format: json }
 `);
-  const process = spawn(binary, ['serve', '--config', config], { stdio: ['ignore', 'inherit', 'pipe'] });
+  const child = spawn(binary, ['serve', '--config', config], { stdio: ['ignore', 'inherit', 'pipe'] });
+  // Whatever becomes of the test, the daemon does not outlive it.
+  process.once('exit', () => child.kill('SIGKILL'));
   let log = '';
   const found = {};
   await new Promise((resolve, reject) => {
-    process.on('exit', (code) => reject(new Error(`assayd ended with ${code}:\n${log}`)));
-    process.stderr.on('data', (bytes) => {
+    child.on('exit', (code) => reject(new Error(`assayd ended with ${code}:\n${log}`)));
+    child.stderr.on('data', (bytes) => {
       log += bytes;
       const address = (word) => log.match(new RegExp(`"${word}":"([0-9.]+:[0-9]+)"`))?.[1];
       found.http = address('http');
@@ -37,8 +40,8 @@ log: { format: json }
     admin: found.admin,
     log: () => log,
     async stop() {
-      const ended = new Promise((resolve) => { process.removeAllListeners('exit'); process.on('exit', resolve); });
-      process.kill('SIGTERM');
+      const ended = new Promise((resolve) => { child.removeAllListeners('exit'); child.on('exit', resolve); });
+      child.kill('SIGTERM');
       const code = await ended;
       rmSync(folder, { recursive: true, force: true });
       return code;

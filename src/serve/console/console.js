@@ -4,6 +4,7 @@ import * as chart from './chart.js';
 import * as detail from './detail.js';
 import * as feedback from './feedback.js';
 import * as list from './list.js';
+import { overview as showOverview } from './overview.js';
 import { LABELS, STANDINGS, byId, el, say } from './page.js';
 import { follow, get, token, whenUnauthorized } from './source.js';
 
@@ -16,6 +17,7 @@ let incoming = [];
 let isPaused = false;
 let batch = null;
 let agents = [];
+let status = null;
 let chartWindow = '1h';
 let windowChosen = false;
 
@@ -97,6 +99,7 @@ async function rates() {
   const found = await get('v1/rates', { window: chartWindow, points: 60, service, agent }).catch(() => null);
   if (!found) return;
   agents = found.agents;
+  if (!detail.isOpen()) status = await get('v1/status').catch(() => status);
   options();
   if (!windowChosen && isYoung(found)) return setWindow('15m');
   windowChosen = true;
@@ -117,7 +120,8 @@ function setWindow(name) {
 const root = () => byId('detail');
 
 function overview() {
-  detail.overview(agents, ({ service, agent }) => {
+  detail.clear();
+  showOverview(agents, status, ({ service, agent }) => {
     byId('f-service').value = service ?? '';
     options();
     byId('f-agent').value = agent ?? '';
@@ -149,6 +153,7 @@ function older(filters) {
   const mine = asked;
   setTimeout(async () => {
     const { label, ...rest } = filters;
+    if (label === 'flagged') return;
     const isOutcome = label === 'skipped' || label === 'failed';
     if (mine !== asked || !Object.values(filters).some(Boolean)) return;
     const found = await get('v1/verdicts', { ...rest, ...(isOutcome ? { outcome: label } : { label }), limit: 200 }).catch(() => null);

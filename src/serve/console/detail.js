@@ -1,6 +1,6 @@
 // The open verdict: what it says, its story beside its claims, what it is made of and what it cost.
 
-import { LABELS, STANDINGS, badge, byId, clock, count, duration, el, fixed, labelOf, percent, say, wilson } from './page.js';
+import { LABELS, STANDINGS, badge, byId, clock, count, duration, el, fixed, labelOf, say } from './page.js';
 import * as feedback from './feedback.js';
 import { excerpt, mark, timeline } from './story.js';
 
@@ -44,28 +44,10 @@ function pin(claim) {
     el('span', { class: `sign ${tone}`, 'aria-hidden': 'true' }, sign), el('span', {}, claim.text), el('span', { class: 'quiet' }, '↑ claim')));
 }
 
-/** All agents, worst first: what is shown while no verdict is open. */
-export function overview(agents, choose) {
+/** No verdict is open any more. */
+export function clear() {
   state = null;
   chosen = null;
-  const scored = agents.map((pair) => ({ ...pair, band: wilson(pair.hallucination, pair.scored) }));
-  scored.sort((a, b) => b.band[0] - a.band[0] || b.hallucination - a.hallucination || b.scored - a.scored);
-  const cell = (text, numeric = true) => el('td', numeric ? { class: 'number' } : {}, text);
-  const row = (pair) => el('tr', {},
-    el('td', {}, el('button', { type: 'button', class: 'link clipped', onclick: () => choose(pair) },
-      [pair.service ?? 'unknown service', pair.agent].filter(Boolean).join(' / '))),
-    cell(pair.scored ? percent(pair.hallucination / pair.scored) : '–'),
-    cell(pair.scored ? `${Math.round(100 * pair.band[0])}–${Math.round(100 * pair.band[1])} %` : ''),
-    cell(pair.scored.toLocaleString('en')), cell(pair.hallucination.toLocaleString('en')),
-    cell(pair.unsure.toLocaleString('en')), cell((pair.skipped + pair.failed).toLocaleString('en')));
-  root().replaceChildren(el('div', { class: 'overview' },
-    el('h2', {}, 'Agents, worst first'),
-    el('p', { class: 'quiet' }, 'The last three hours, by the lower end of the 95 % band. Choose a verdict to see its story and its evidence.'),
-    agents.length === 0 ? el('p', { class: 'empty' }, 'No verdicts yet.') : el('div', { class: 'scroller', tabindex: 0 }, el('table', {},
-      el('thead', {}, el('tr', {}, ...['Agent', 'Rate', '95 %', 'Scored', 'Hallucinations', 'Unsure', 'Not scored'].map((title, index) =>
-        el('th', { scope: 'col', class: index ? 'number' : null }, title)))),
-      el('tbody', {}, ...scored.map(row)))),
-  ));
 }
 
 export const isOpen = () => state !== null;
@@ -96,9 +78,9 @@ function head(verdict, message) {
       ...facts.flatMap(([key, value]) => [el('span', { class: 'quiet' }, `${key} `), el('b', {}, String(value)), ' ']),
       verdict.trace_id ? el('span', { class: 'quiet' }, 'trace ') : null,
       verdict.trace_id ? copyable(verdict.trace_id) : null),
-    verdict.outcome !== 'scored' ? el('p', { class: 'why' }, message ?? verdict.reason ?? '') : null,
+    verdict.label ? null : el('p', { class: 'why' }, message ?? verdict.reason ?? ''),
     warnings.length ? el('ul', { class: 'warnings' }, ...warnings.map((line) => el('li', {}, line))) : null,
-    verdict.outcome === 'scored' ? el('div', { class: 'feedback-line' }, feedback.control(state, null), feedback.nameField()) : null,
+    verdict.label ? el('div', { class: 'feedback-line' }, feedback.control(state, null), feedback.nameField()) : null,
   );
 }
 

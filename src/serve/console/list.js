@@ -84,7 +84,7 @@ export function show() {
 function passes({ verdict, hay: text }) {
   return (!filters.service || verdict.service === filters.service)
     && (!filters.agent || verdict.agent === filters.agent)
-    && (!filters.label || labelOf(verdict) === filters.label)
+    && (!filters.label || labelOf(verdict) === filters.label || (filters.label === 'flagged' && flags(verdict).length > 0))
     && (!filters.tier || verdict.grounding?.tier === filters.tier)
     && (!filters.text || text.includes(filters.text));
 }
@@ -127,16 +127,27 @@ function row(item) {
   return element;
 }
 
-/** The worst claim, or why there is none. */
+/** The evaluators that call the answer a failure. */
+function flags(verdict) {
+  return Object.entries(verdict.answers ?? {}).filter(([, answer]) => answer.pass === false).map(([id]) => id);
+}
+
+/** What evaluators flag, and the worst claim, or why there is none. */
 function headline(verdict) {
-  if (verdict.outcome !== 'scored') return el('span', { class: 'row-text' }, verdict.reason ?? '');
+  const flagged = flags(verdict);
+  return el('span', { class: 'row-text' },
+    flagged.length ? el('span', { class: 'flag' }, `⚑ ${flagged.join(', ')} `) : null, ...worstClaim(verdict));
+}
+
+function worstClaim(verdict) {
+  if (verdict.outcome !== 'scored') return [verdict.reason ?? ''];
   const claims = verdict.grounding?.claims ?? [];
-  if (claims.length === 0) return el('span', { class: 'row-text' }, 'no claim');
+  if (claims.length === 0) return ['no claim'];
   const rank = { contradicted: 4, ungrounded: 3, none: 2, complementary: 1, grounded: 0 };
   const badness = (claim) => rank[claim.standing ?? 'none'] + 1 - (claim.probabilities?.grounded ?? 0);
   const worst = claims.reduce((a, b) => (badness(b) > badness(a) ? b : a));
   const { sign, tone } = STANDINGS[worst.standing ?? 'none'];
-  return el('span', { class: 'row-text' }, el('span', { class: `sign ${tone}`, 'aria-hidden': 'true' }, sign), ' ', worst.text.slice(0, 300));
+  return [el('span', { class: `sign ${tone}`, 'aria-hidden': 'true' }, sign), ' ', worst.text.slice(0, 300)];
 }
 
 /** The row that Tab comes to. */

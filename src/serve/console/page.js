@@ -35,6 +35,7 @@ export const LABELS = {
   faithful: { sign: '✓', tone: 'good', means: 'every claim stands' },
   skipped: { sign: '–', tone: 'none', means: 'there was nothing to evaluate' },
   failed: { sign: '!', tone: 'bad', means: 'it could not be evaluated' },
+  scored: { sign: '·', tone: 'none', means: 'evaluated; the answer makes no claim' },
 };
 
 /** Where a claim stands, with its sign. */
