@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use assayd::config::{self, Config};
 use assayd::convert;
 use assayd::decide::{self, Capabilities, DecideError, Desk, Reply, Scripted};
-use assayd::domain::{Decision, Inquiry, Nobody, Question, Subject, Trace, Usage, Verdict};
+use assayd::domain::{Decision, Inquiry, Nobody, Question, Subject, Trace, Verdict};
 use assayd::judge::{Ask, Judge, JudgeError, Judged, Judgement};
 use assayd::pipeline::{Asking, Assayer};
 use assayd::receive::read_files;
@@ -147,7 +147,7 @@ impl Judge for Strict {
                 reasoning: Some("strictly speaking".to_owned()),
             };
             let answers = questions.iter().map(judged).collect();
-            Ok(Judgement { answers, unanswered: Vec::new(), usage: Usage::default(), cached: false })
+            Ok(Judgement { answers, ..Judgement::default() })
         }
         .boxed()
     }

@@ -81,17 +81,7 @@ impl Evidence {
         if total <= budget + 1 {
             return State { text: whole.join("\n"), cut: None };
         }
-        let kept = choose(index, claims, budget);
-        let mut text = String::new();
-        let mut last = None;
-        for unit in kept {
-            let gap = last.is_none_or(|last| last + 1 != unit);
-            if last.is_some() {
-                text.push_str(if gap { "\n…\n" } else { "\n" });
-            }
-            text.push_str(&index.units[unit].told);
-            last = Some(unit);
-        }
+        let text = told(index, &choose(index, claims, budget));
         let unread = self.observations.iter().any(|source| source.text.len() > LONGEST_SOURCE);
         let note = if unread {
             format!("; no more than {LONGEST_SOURCE} of one observation were searched")
@@ -106,8 +96,23 @@ impl Evidence {
     }
 }
 
+/// Units as one text, with a mark where some are left out.
+pub(super) fn told(index: &Index, units: &[usize]) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for unit in units {
+        let gap = last.is_none_or(|last| last + 1 != *unit);
+        if last.is_some() {
+            text.push_str(if gap { "\n…\n" } else { "\n" });
+        }
+        text.push_str(&index.units[*unit].told);
+        last = Some(*unit);
+    }
+    text
+}
+
 /// The units to keep, in order: in turns the next nearest unit of each claim with what stands beside it, then from the start.
-fn choose(index: &Index, claims: &[String], budget: usize) -> Vec<usize> {
+pub(super) fn choose(index: &Index, claims: &[String], budget: usize) -> Vec<usize> {
     let mut kept = Kept { units: vec![false; index.units.len()], left: budget, refused: 0 };
     let mut queues: Vec<std::vec::IntoIter<usize>> =
         claims.iter().map(|claim| near(claim, index, NEAREST).into_iter()).collect();

@@ -6,6 +6,7 @@ mod claims;
 mod config;
 mod evaluators;
 mod evidence;
+mod excerpt;
 mod figures;
 mod matching;
 mod questions;
@@ -21,6 +22,7 @@ pub use evaluators::{
     Candidate, Criteria, Each, EvaluateConfig, EvaluatorConfig, Evaluators, Fate, MatchConfig, MetricConfig,
     Need, QuestionType, Selection, StateOf, reference,
 };
+pub use excerpt::excerpt;
 pub use figures::{Figures, figures};
 pub use questions::{fingerprint, questions};
 

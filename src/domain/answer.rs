@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{JudgeMetric, Kind, Usage};
+use super::{JudgeMetric, JudgedPartition, Kind, Usage};
 
 /// Why nobody answered a question. A recorded state, never a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,8 @@ pub struct Answers {
     pub responses: Vec<Response>,
     /// What the judge said to the operator's own metrics, by name.
     pub metrics: BTreeMap<String, JudgeMetric>,
+    /// The judge's partition of the claims, if it was asked for one.
+    pub partition: Option<JudgedPartition>,
     /// What the answers cost.
     pub usage: Usage,
     /// The judge's model, if it was asked.

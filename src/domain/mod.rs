@@ -3,6 +3,7 @@
 mod answer;
 mod claim;
 mod id;
+mod partition;
 mod question;
 mod span;
 mod story;
@@ -15,6 +16,7 @@ mod verdict;
 pub use answer::{AnswerBy, Answers, Decision, Nobody, Response};
 pub use claim::{Claim, EvidenceRef, EvidenceType, Partition, Standing};
 pub use id::{IdError, SpanId, TraceId};
+pub use partition::{DecisionStatus, JudgeView, JudgedPartition, LocalView, Placed, Views};
 pub use question::{Handling, Inquiry, Json, Kind, Measure, Question, Questions, Ruling, Subject};
 pub use span::{Closed, Event, Link, LogRecord, Resource, Scope, Span, SpanKind, Status, Trace};
 pub use story::{Skip, Step, StepKind, Story};

@@ -178,6 +178,11 @@ impl Questions {
         id.strip_prefix("claim:").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
+    /// The position of the claim whose question has this id.
+    pub fn claim_of(id: &str) -> Option<usize> {
+        id.strip_prefix("claim:").filter(|_| Self::is_claim(id))?.parse().ok()
+    }
+
     /// The id of an evaluator's question about one step.
     pub fn step_id(evaluator: &str, step: usize) -> String {
         format!("{evaluator}:{step}")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Closed, EvidenceRef, EvidenceType, Json, SpanId, Standing, Time, TraceId, Trajectory};
+use super::{Closed, EvidenceRef, EvidenceType, Json, SpanId, Standing, Time, TraceId, Trajectory, Views};
 
 /// How a trace ended. Every admitted trace ends in exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub struct Grounding {
     pub counts: Counts,
     /// The claims, in order of the answer.
     pub claims: Vec<AssayedClaim>,
+    /// The decision model's partition and the judge's, where the judge was asked for one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub views: Option<Views>,
 }
 
 /// The answer to a question of the plan that is not about grounding.
@@ -196,6 +199,15 @@ pub struct Usage {
     pub judge_output_tokens: u64,
     /// What the judge cost, by the price table in config.
     pub judge_cost_usd: f64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, more: Self) {
+        self.decider_tokens += more.decider_tokens;
+        self.judge_input_tokens += more.judge_input_tokens;
+        self.judge_output_tokens += more.judge_output_tokens;
+        self.judge_cost_usd += more.judge_cost_usd;
+    }
 }
 
 /// When things happened, by this machine's clock, but for `first_span`.

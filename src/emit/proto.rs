@@ -3,6 +3,7 @@
 mod inward;
 mod outward;
 mod run;
+mod views;
 
 use prost::Message;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    AssayedClaim, Closed, Counts, Ended, EvidenceRef, EvidenceType, Grounding, JudgeMetric, Label, Outcome,
-    Provenance, RoundSummary, Standing, Step, StepKind, Story, TaskAnswer, Tier, Time, Times, Trajectory,
-    Turn, Usage, Verdict,
+    AssayedClaim, Closed, Counts, DecisionStatus, Ended, EvidenceRef, EvidenceType, Grounding, JudgeMetric,
+    JudgeView, Label, LocalView, Outcome, Placed, Provenance, RoundSummary, Standing, Step, StepKind, Story,
+    TaskAnswer, Tier, Time, Times, Trajectory, Turn, Usage, Verdict, Views,
 };
 
 /// Every field is set, every kind of value occurs.
@@ -40,6 +40,7 @@ pub(crate) fn full() -> Verdict {
                 ),
                 claim("You will like it.", None, EvidenceType::Unknown),
             ],
+            views: Some(views()),
         }),
         answers: BTreeMap::from([(
             "toxicity".to_owned(),
@@ -120,6 +121,41 @@ pub(crate) fn run() -> Verdict {
             ],
         }),
         ..check()
+    }
+}
+
+fn views() -> Views {
+    let counts = Counts { grounded: 1, ungrounded: 1, contradicted: 0, complementary: 0 };
+    let placed = |claim, standing| Placed {
+        claim,
+        standing,
+        evidence_type: EvidenceType::SpecificData,
+        refs: vec!["shipped on 3 May".into()],
+        reasoning: Some("it says so".into()),
+    };
+    Views {
+        local: LocalView {
+            score: 0.5,
+            tier: Tier::Replan,
+            counts,
+            standings: vec![Some(Standing::Grounded), Some(Standing::Ungrounded), None],
+        },
+        judge: JudgeView {
+            score: 0.625,
+            tier: Tier::Replan,
+            counts: Counts { contradicted: 1, ..counts },
+            decision_status: DecisionStatus::Resolved,
+            decision_reason: Some("the evidence speaks of both".into()),
+            reported_score: Some(0.75),
+            is_grounded: Some(false),
+            claims: vec![placed(0, Standing::Grounded), placed(1, Standing::Contradicted)],
+            gaps: vec!["no date of arrival".into()],
+            contradictions: vec!["tomorrow, next week".into()],
+            verification_needed: true,
+            verification_reason: Some("a date is promised".into()),
+            explanation: Some("one of two is borne out".into()),
+            repairs: vec!["claim 1 was listed twice as contradicted: taken once".into()],
+        },
     }
 }
 

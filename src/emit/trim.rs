@@ -21,10 +21,14 @@ struct Cut {
     apply: fn(&mut Verdict) -> bool,
 }
 
-const CUTS: [Cut; 9] = [
+const CUTS: [Cut; 10] = [
     Cut {
         what: "all evidence references but the first of each claim",
         apply: |v| each(v, |c| shorten(&mut c.evidence, 1)),
+    },
+    Cut {
+        what: "both views of the claims",
+        apply: |v| v.grounding.as_mut().is_some_and(|grounding| grounding.views.take().is_some()),
     },
     Cut {
         what: "the claims' probabilities",

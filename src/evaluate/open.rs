@@ -50,7 +50,7 @@ pub fn configure(
 pub fn open(config: Config, model: Option<&Backend>, judge: Option<&Backend>) -> Result<Assayer, OpenError> {
     let config = configure(config, model, judge)?;
     if model.is_some_and(Backend::is_judge) {
-        let judge = judge::build(&config.judge).map_err(StartError::from)?;
+        let judge = judge::build_with(&config.judge, &config.evaluate.prompts()).map_err(StartError::from)?;
         return Ok(Assayer::new(&config, nobody(), judge));
     }
     Ok(Assayer::start(&config)?)

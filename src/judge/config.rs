@@ -40,7 +40,8 @@ pub struct Config {
     pub requests_per_minute: Option<NonZeroU32>,
     /// Tokens per minute, at most: the prompt's (estimated) and the reply's limit. No limit if absent.
     pub tokens_per_minute: Option<NonZeroU32>,
-    /// The prompt's tokens (estimated), at most; a longer ask is not sent and says so. No limit if absent.
+    /// The prompt's tokens (estimated), at most. Of a longer one the evidence is cut to what is nearest to the claims and
+    /// questions, and the verdict says so. If absent, the limit is learnt from the endpoint's refusals.
     pub max_input_tokens: Option<NonZeroU32>,
     /// Tokens that a reply may have, reasoning included.
     pub max_output_tokens: NonZeroU32,
@@ -56,6 +57,10 @@ pub struct Config {
     /// their makers published by the end of 2025. Any other costs nothing; but under a budget it is counted at 10 and 40 dollars
     /// per million tokens, so that the budget ends early rather than never.
     pub prices: BTreeMap<String, Price>,
+    /// How claims are put to the judge: each as a question with its labels (`off`), or all together to be sorted into GSAR's four
+    /// lists with the kind of evidence, gaps and contradictions: those that the decision model is unsure of (`escalated`), or
+    /// every claim (`always`). The verdict then has both views in `grounding.views`. Takes more tokens of the reply.
+    pub partition: Partitioning,
     /// Answers that are kept for equal asks.
     pub cache: CacheConfig,
     /// Own prompt templates.
@@ -82,10 +87,24 @@ impl Default for Config {
             usd_per_hour: None,
             usd_per_day: None,
             prices: BTreeMap::new(),
+            partition: Partitioning::default(),
             cache: CacheConfig::default(),
             prompts: PromptsConfig::default(),
         }
     }
+}
+
+/// Which claims are put to the judge together, to be sorted into GSAR's four lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Partitioning {
+    /// None: each that the decision model is unsure of is a question of its own.
+    #[default]
+    Off,
+    /// Those that the decision model is unsure of.
+    Escalated,
+    /// All of them.
+    Always,
 }
 
 /// What a model costs.
@@ -122,6 +141,12 @@ pub struct PromptsConfig {
     pub system: Option<PathBuf>,
     /// The user message's template; `judge.user.jinja` if absent.
     pub user: Option<PathBuf>,
+    /// What is added to the user message where claims are to be partitioned; `judge.partition.jinja` if absent.
+    pub partition: Option<PathBuf>,
+    /// The system message's template for own metrics; `metric.system.jinja` if absent.
+    pub metric_system: Option<PathBuf>,
+    /// The user message's template for own metrics without one of their own; `metric.user.jinja` if absent.
+    pub metric_user: Option<PathBuf>,
 }
 
 /// Of a model without a price while there is no budget.

@@ -91,6 +91,15 @@ pub enum JudgeErrorKind {
         /// What the template engine said.
         message: String,
     },
+    /// The metric's schema is none.
+    #[error("the metric's schema cannot be used: {message}")]
+    Schema {
+        /// Why.
+        message: String,
+    },
+    /// This judge answers typed questions only.
+    #[error("this judge measures nothing")]
+    Unmeasured,
     /// The ask is larger than what the judge may be sent, or than what it takes.
     #[error("the ask of about {tokens} tokens is too long for the judge ({message})")]
     TooLong {
@@ -201,9 +210,12 @@ impl JudgeErrorKind {
                 408 | 409 | 500.. => Fault::Transient,
                 _ => Fault::Poison,
             },
-            Self::Auth { .. } | Self::Credentials { .. } | Self::Quota { .. } | Self::Prompt { .. } => {
-                Fault::Fatal
-            }
+            Self::Auth { .. }
+            | Self::Credentials { .. }
+            | Self::Quota { .. }
+            | Self::Prompt { .. }
+            | Self::Schema { .. }
+            | Self::Unmeasured => Fault::Fatal,
             Self::RepeatedId { .. } | Self::TooLong { .. } | Self::Declined { .. } | Self::Invalid { .. } => {
                 Fault::Poison
             }
@@ -213,7 +225,11 @@ impl JudgeErrorKind {
     /// The word that metrics use.
     pub fn result(&self) -> &'static str {
         match self {
-            Self::RepeatedId { .. } | Self::Prompt { .. } | Self::Status { .. } => "error",
+            Self::RepeatedId { .. }
+            | Self::Prompt { .. }
+            | Self::Schema { .. }
+            | Self::Unmeasured
+            | Self::Status { .. } => "error",
             Self::TooLong { .. } => "too_long",
             Self::Budget { .. } => "budget",
             Self::Resting { .. } => "resting",
@@ -254,6 +270,26 @@ pub enum BadReply {
     NotJson {
         /// Its beginning.
         excerpt: String,
+    },
+    /// There is JSON, and none of it is valid by the metric's schema.
+    #[error("it is not valid by the schema: {message}")]
+    NotValid {
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// There are two valid values that differ.
+    #[error("it holds two different values, {first} and {second}")]
+    Torn {
+        /// One, shortened.
+        first: String,
+        /// The other, shortened.
+        second: String,
+    },
+    /// There is JSON, and no partition of the claims that could be used.
+    #[error("it has no partition of the claims: {message}")]
+    NoPartition {
+        /// What is missing or wrong.
+        message: String,
     },
     /// There is JSON, and no valid answer to any question.
     #[error("it answers none of the questions: the first one {first}")]

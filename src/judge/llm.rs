@@ -1,84 +1,75 @@
-//! A judge behind an endpoint: prompt, cache, guarded calls, repairs.
+//! A judge behind an endpoint: prompts, cache, guarded calls, repairs.
 
+mod answers;
+mod exchange;
+mod measures;
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use moka::future::Cache;
-use tokio::time::{Instant, timeout_at};
+use futures::future::{BoxFuture, join_all};
 
-use super::attempt::{Said, Tokens};
-use super::dialect::Shape;
+use super::config::Config;
 use super::endpoint::Endpoint;
-use super::guard::{Guard, Tally};
-use super::prompt::{Prompt, Prompts};
-use super::reply::{self, Reading};
-use super::sheet::{Item, Sheet};
-use super::{
-    Ask, BuildError, Config, Flaw, Judge, JudgeError, JudgeErrorKind, Judged, Judgement, Unanswered,
-};
-use crate::domain::Usage;
+use super::guard::Guard;
+use super::prompt::Prompts;
+use super::{Ask, BuildError, Flaw, Judge, JudgeError, JudgeErrorKind, Judgement, Measured, Unanswered};
+use crate::domain::{Inquiry, Measure};
 use crate::metrics;
+use answers::Answering;
+use exchange::Exchange;
+use measures::Measuring;
 
 /// The judge that `config` asks for; none if it names no provider. Reads the key and the prompts, connects to nothing.
 pub fn build(config: &Config) -> Result<Option<Arc<dyn Judge>>, BuildError> {
+    build_with(config, &BTreeSet::new())
+}
+
+/// The same with the prompt templates that evaluators and metrics bring along, by the paths that inquiries name.
+pub fn build_with(config: &Config, own: &BTreeSet<&PathBuf>) -> Result<Option<Arc<dyn Judge>>, BuildError> {
     let Some(provider) = config.provider() else { return Ok(None) };
     let judge = LlmJudge {
-        endpoint: Endpoint::new(provider, config)?,
-        guard: Guard::new(provider.name(), config),
-        prompts: Prompts::load(&config.prompts)?,
-        kept: Cache::builder()
-            .max_capacity(config.cache.max_bytes.0)
-            .weigher(|_, reading: &Arc<Reading>| weight(reading))
-            .time_to_live(config.cache.keep.0)
-            .build(),
-        deadline: config.deadline.0,
-        repairs: config.repairs,
-        max_input_tokens: config.max_input_tokens.map(|limit| u64::from(limit.get())),
-        max_output_tokens: u64::from(config.max_output_tokens.get()),
+        prompts: Prompts::load(&config.prompts, own)?,
+        exchange: Exchange::new(
+            Endpoint::new(provider, config)?,
+            Guard::new(provider.name(), config),
+            config,
+        ),
+        answering: Answering::new(config),
+        measuring: Measuring::new(config),
     };
     Ok(Some(Arc::new(judge)))
 }
 
 struct LlmJudge {
-    endpoint: Endpoint,
-    guard: Guard,
     prompts: Prompts,
-    /// Complete answers by the digest of the prompt, which holds no ids: equal questions share them whatever they are called.
-    kept: Cache<[u8; 32], Arc<Reading>>,
-    deadline: Duration,
-    repairs: u32,
-    max_input_tokens: Option<u64>,
-    max_output_tokens: u64,
-}
-
-/// What is not kept for the next equal ask.
-enum Unkept {
-    Failed(JudgeErrorKind),
-    Incomplete(Arc<Reading>),
+    exchange: Exchange,
+    answering: Answering,
+    measuring: Measuring,
 }
 
 impl Judge for LlmJudge {
     fn judge<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Judgement, JudgeError>> {
+        self.answered(ask, false).boxed()
+    }
+
+    fn partition<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Judgement, JudgeError>> {
+        self.answered(ask, true).boxed()
+    }
+
+    fn measure<'a>(&'a self, measure: &'a Measure) -> BoxFuture<'a, Result<Measured, JudgeError>> {
         async move {
-            let result = self.judgement(ask).await;
-            match &result {
-                Ok(judgement) if judgement.cached => {
-                    metrics::judge_request(self.endpoint.provider(), "cached")
-                }
-                Err(error) if matches!(error.result(), "budget" | "deadline" | "resting") => {
-                    metrics::judge_request(self.endpoint.provider(), error.result());
-                }
-                _ => {}
-            }
+            let result = self.measuring.measured(measure, &self.prompts, &self.exchange).await;
+            self.count(result.as_ref().map(|measured| measured.cached));
             result
         }
         .boxed()
     }
 
     fn model(&self) -> &str {
-        self.endpoint.model()
+        self.exchange.model()
     }
 
     fn prompt_digest(&self) -> &str {
@@ -87,153 +78,94 @@ impl Judge for LlmJudge {
 }
 
 impl LlmJudge {
-    async fn judgement(&self, ask: &Ask) -> Result<Judgement, JudgeError> {
-        let sheet = Sheet::new(ask)?;
-        if sheet.items.is_empty() {
-            let usage = Usage::default();
-            return Ok(Judgement { answers: Vec::new(), unanswered: Vec::new(), usage, cached: false });
-        }
-        let everything: Vec<usize> = (0..sheet.items.len()).collect();
-        let prompt = self.prompts.render(&sheet, &everything, "")?;
-        let deadline = Instant::now() + self.deadline;
-        let tally = Tally::new();
-        let mut asked = false;
-        let key = prompt.digest();
-        let answered = self.kept.entry(key).or_try_insert_with(async {
-            asked = true;
-            self.ask(&sheet, prompt, deadline, &tally).await
+    /// One call for all questions that share a template: one in all, unless evaluators bring their own.
+    async fn answered(&self, ask: &Ask, partition: bool) -> Result<Judgement, JudgeError> {
+        let groups = groups(ask)?;
+        let calls = groups.iter().map(|(own, inquiries)| async move {
+            // An own template asks in its own way: it knows nothing of a partition.
+            let partition = partition && own.is_none();
+            let result =
+                self.answering.answered(inquiries, partition, *own, &self.prompts, &self.exchange).await;
+            self.count(result.as_ref().map(|judgement| judgement.cached));
+            result
         });
-        // The calls below keep the deadline themselves; this holds for one that waits for an equal ask of another caller.
-        let answered = timeout_at(deadline, answered).await;
-        let reading = match answered {
-            Ok(Ok(entry)) => entry.into_value(),
-            Ok(Err(unkept)) => match &*unkept {
-                Unkept::Incomplete(reading) => Arc::clone(reading),
-                Unkept::Failed(kind) => return Err(JudgeError { kind: kind.clone(), usage: tally.usage() }),
-            },
-            Err(_) => {
-                let kind = JudgeErrorKind::Deadline { deadline: self.deadline, waiting: tally.waiting() };
-                return Err(JudgeError { kind, usage: tally.usage() });
-            }
-        };
-        Ok(judgement(&sheet, &reading, tally.usage(), !asked))
+        merged(&groups, join_all(calls).await)
     }
 
-    /// Asks, and asks again for what is still open, as often as repairs are allowed.
-    async fn ask(
-        &self,
-        sheet: &Sheet<'_>,
-        first: Prompt,
-        deadline: Instant,
-        tally: &Tally,
-    ) -> Result<Arc<Reading>, Unkept> {
-        let mut reading: Reading = vec![Err(Flaw::Missing); sheet.items.len()];
-        let mut prompt = first;
-        let mut tries = 0;
-        loop {
-            let open: Vec<usize> =
-                (0..reading.len()).filter(|position| reading[*position].is_err()).collect();
-            let items: Vec<&Item> = open.iter().map(|position| &sheet.items[*position]).collect();
-            let (complaint, error) = match self.ask_once(&prompt, &items, deadline, tally).await {
-                Ok(Said::Text { text, cut }) => match reply::read(&text, cut, &items) {
-                    Ok(answers) => {
-                        for (position, answer) in open.into_iter().zip(answers) {
-                            reading[position] = answer;
-                        }
-                        (complaint(sheet, &reading), None)
-                    }
-                    Err(reply) => {
-                        metrics::judge_request(self.endpoint.provider(), "invalid");
-                        let complaint = reply.to_string();
-                        (complaint, Some(JudgeErrorKind::Invalid { tries: tries + 1, reply }))
-                    }
-                },
-                Ok(Said::Declined { message }) => {
-                    return settle(reading, JudgeErrorKind::Declined { message });
-                }
-                Err(kind) => return settle(reading, kind),
-            };
-            tries += 1;
-            if reading.iter().all(Result::is_ok) {
-                return Ok(Arc::new(reading));
+    /// Counts asks that came to nothing before a request, or needed none.
+    fn count(&self, result: Result<bool, &JudgeError>) {
+        let provider = self.exchange.provider();
+        match result {
+            Ok(true) => metrics::judge_request(provider, "cached"),
+            Err(error) if matches!(error.result(), "budget" | "deadline" | "resting") => {
+                metrics::judge_request(provider, error.result());
             }
-            if tries > self.repairs {
-                return match error {
-                    Some(kind) => settle(reading, kind),
-                    None => Err(Unkept::Incomplete(Arc::new(reading))),
-                };
-            }
-            let open: Vec<usize> =
-                (0..reading.len()).filter(|position| reading[*position].is_err()).collect();
-            prompt = self.prompts.render(sheet, &open, &complaint).map_err(Unkept::Failed)?;
+            _ => {}
         }
     }
+}
 
-    async fn ask_once(
-        &self,
-        prompt: &Prompt,
-        items: &[&Item<'_>],
-        deadline: Instant,
-        tally: &Tally,
-    ) -> Result<Said, JudgeErrorKind> {
-        let shape = Shape { schema: super::schema::reply(items), strict: true, kind: 0 };
-        let tokens = Tokens::estimate(prompt.len() + shape.schema.to_string().len());
-        if let Some(limit) = self.max_input_tokens.filter(|limit| tokens > *limit) {
-            return Err(JudgeErrorKind::TooLong {
-                tokens,
-                message: format!("judge.max_input_tokens is {limit}"),
-            });
+type Group<'a> = (Option<&'a str>, Vec<&'a Inquiry>);
+
+/// Inquiries by their template, in order.
+fn groups(ask: &Ask) -> Result<Vec<Group<'_>>, JudgeErrorKind> {
+    let mut ids = HashSet::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for inquiry in &ask.inquiries {
+        for question in &inquiry.questions {
+            if !ids.insert(question.id.as_str()) {
+                return Err(JudgeErrorKind::RepeatedId { id: question.id.clone() });
+            }
         }
-        let estimate = Tokens { input: tokens, output: self.max_output_tokens };
-        let called =
-            self.guard.call(estimate, deadline, tally, || self.endpoint.attempt(prompt, &shape)).await;
-        called.map_err(|kind| match kind {
-            JudgeErrorKind::TooLong { message, .. } => JudgeErrorKind::TooLong { tokens, message },
-            other => other,
-        })
-    }
-}
-
-/// Answers that came before an error are kept.
-fn settle(reading: Reading, kind: JudgeErrorKind) -> Result<Arc<Reading>, Unkept> {
-    if reading.iter().all(Result::is_err) {
-        return Err(Unkept::Failed(kind));
-    }
-    tracing::debug!(error = %kind, "the judge's first reply was incomplete, and asking again failed");
-    Err(Unkept::Incomplete(Arc::new(reading)))
-}
-
-/// What is wrong with the open questions' answers, for the judge to read; the first few are enough to learn from.
-fn complaint(sheet: &Sheet, reading: &Reading) -> String {
-    let flaws = sheet.items.iter().zip(reading).filter_map(|(item, answer)| {
-        let flaw = answer.as_ref().err()?;
-        Some(format!("{} {flaw}", item.key))
-    });
-    flaws.take(5).collect::<Vec<_>>().join("; ")
-}
-
-fn judgement(sheet: &Sheet, reading: &Reading, usage: Usage, cached: bool) -> Judgement {
-    let mut judgement = Judgement { answers: Vec::new(), unanswered: Vec::new(), usage, cached };
-    for (item, answer) in sheet.items.iter().zip(reading) {
-        let id = item.question.id.clone();
-        match answer {
-            Ok(pick) => judgement.answers.push(Judged {
-                id,
-                label: pick.label.clone(),
-                reasoning: pick.reasoning.clone(),
-            }),
-            Err(flaw) => judgement.unanswered.push(Unanswered { id, why: flaw.clone() }),
+        let own = inquiry.prompt.as_deref();
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, inquiries)) => inquiries.push(inquiry),
+            None => groups.push((own, vec![inquiry])),
         }
     }
-    judgement
+    Ok(groups)
 }
 
-/// Bytes that a kept reading takes, roughly.
-fn weight(reading: &Reading) -> u32 {
-    let texts: usize = reading
-        .iter()
-        .flatten()
-        .map(|pick| pick.label.len() + pick.reasoning.as_ref().map_or(0, String::len))
-        .sum();
-    u32::try_from(128 + reading.len() * size_of::<Result<reply::Pick, Flaw>>() + texts).unwrap_or(u32::MAX)
+/// What all calls of an ask brought together. A call that failed leaves its questions open, unless all did.
+fn merged(
+    groups: &[Group<'_>],
+    mut results: Vec<Result<Judgement, JudgeError>>,
+) -> Result<Judgement, JudgeError> {
+    if results.len() == 1 {
+        return results.swap_remove(0);
+    }
+    if let Some(first) =
+        results.iter().position(Result::is_err).filter(|_| results.iter().all(Result::is_err))
+    {
+        let mut error = results.swap_remove(first);
+        if let Err(error) = &mut error {
+            for other in results.iter().filter_map(|result| result.as_ref().err()) {
+                error.usage += other.usage;
+            }
+        }
+        return error;
+    }
+    let mut all = Judgement { cached: !results.is_empty(), ..Judgement::default() };
+    for ((_, inquiries), result) in groups.iter().zip(results) {
+        match result {
+            Ok(judgement) => {
+                all.answers.extend(judgement.answers);
+                all.unanswered.extend(judgement.unanswered);
+                all.usage += judgement.usage;
+                all.cached &= judgement.cached;
+                all.partition = all.partition.or(judgement.partition);
+                all.truncated.extend(judgement.truncated);
+            }
+            Err(error) => {
+                all.usage += error.usage;
+                all.cached = false;
+                let questions = inquiries.iter().flat_map(|inquiry| &inquiry.questions);
+                let why = Flaw::Failed { error: error.to_string() };
+                all.unanswered.extend(
+                    questions.map(|question| Unanswered { id: question.id.clone(), why: why.clone() }),
+                );
+            }
+        }
+    }
+    Ok(all)
 }

@@ -14,25 +14,42 @@ mod guard;
 mod http;
 mod llm;
 mod manners;
+mod metric;
 mod openai;
+mod partition;
 mod prompt;
 mod reply;
 mod schema;
 mod sheet;
 mod told;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::domain::{Inquiry, Usage};
+use crate::domain::{Inquiry, Json, JudgedPartition, Measure, Usage};
 
-pub use config::{AnthropicConfig, BedrockConfig, CacheConfig, Config, OpenAiConfig, Price, PromptsConfig};
+pub use config::{
+    AnthropicConfig, BedrockConfig, CacheConfig, Config, OpenAiConfig, Partitioning, Price, PromptsConfig,
+};
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
-pub use llm::build;
+pub use llm::{build, build_with};
 
 /// Asks a stronger model.
 pub trait Judge: Send + Sync {
     /// Answers the questions of `ask`, or says why not. Never runs past `judge.deadline`; may be dropped at any time.
     fn judge<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Judgement, JudgeError>>;
+
+    /// The same, but for claims: they are judged together, each sorted into one of GSAR's four lists, beside the other questions
+    /// in the same call. A judge that cannot do so answers them as questions.
+    fn partition<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Judgement, JudgeError>> {
+        self.judge(ask)
+    }
+
+    /// The value of a metric of the operator's own, valid by its schema, or why there is none.
+    fn measure<'a>(&'a self, measure: &'a Measure) -> BoxFuture<'a, Result<Measured, JudgeError>> {
+        let _ = measure;
+        async { Err(JudgeErrorKind::Unmeasured.into()) }.boxed()
+    }
 
     /// The judge's model, for provenance.
     fn model(&self) -> &str;
@@ -90,10 +107,22 @@ pub enum Flaw {
         /// The other.
         second: String,
     },
+    /// The judge says that it cannot decide.
+    #[error("is left open, for the judge abstains: {reason}")]
+    Abstained {
+        /// Why.
+        reason: String,
+    },
+    /// The call that asked it failed; other calls of the same ask did not.
+    #[error("was not answered: {error}")]
+    Failed {
+        /// Why.
+        error: String,
+    },
 }
 
 /// A judge's answer to an ask.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judgement {
     /// One for each question that the judge answered validly; never empty unless nothing was asked.
     pub answers: Vec<Judged>,
@@ -103,4 +132,21 @@ pub struct Judgement {
     pub usage: Usage,
     /// Whether an equal ask had been answered before, or was being answered.
     pub cached: bool,
+    /// The partition of the claims, if one was asked for; the safe default, an abstention, if it is malformed.
+    pub partition: Option<JudgedPartition>,
+    /// What was cut from the states to fit the judge's window, in words.
+    pub truncated: Vec<String>,
+}
+
+/// The value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Valid by the metric's schema.
+    pub value: Json,
+    /// Tokens and money over all attempts that were made for this call; zero if the value came from the cache.
+    pub usage: Usage,
+    /// Whether an equal metric of an equal state had been measured before, or was being measured.
+    pub cached: bool,
+    /// What was cut from the state to fit the judge's window, in words.
+    pub truncated: Vec<String>,
 }

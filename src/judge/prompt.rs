@@ -1,20 +1,25 @@
-//! The judge's prompt: two templates, filled with the states and the questions that are open.
+//! The judge's prompts: templates, filled with the states and what is asked about them.
 
-use std::path::Path;
+mod lines;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
-use serde_json::{Map, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::sheet::{Item, Sheet};
+use super::sheet::{Item, Sheet, text};
 use super::{BuildError, JudgeErrorKind, PromptsConfig};
-use crate::domain::{Json, Kind, Subject};
+use crate::domain::{Json, Measure};
+use lines::{claim, fence, hex, question};
 
 const SYSTEM: &str = "judge.system.jinja";
 const USER: &str = "judge.user.jinja";
-const BUILT_IN_SYSTEM: &str = include_str!("../../config/prompts/judge.system.jinja");
-const BUILT_IN_USER: &str = include_str!("../../config/prompts/judge.user.jinja");
+const PARTITION: &str = "judge.partition.jinja";
+const METRIC_SYSTEM: &str = "metric.system.jinja";
+const METRIC_USER: &str = "metric.user.jinja";
 
 /// The templates, compiled.
 pub(super) struct Prompts {
@@ -58,33 +63,44 @@ impl StateView {
     }
 }
 
+/// What is still open of a sheet.
+pub(super) struct Open<'a> {
+    /// Positions of the questions.
+    pub items: &'a [usize],
+    /// Whether the claims are still to be partitioned.
+    pub partition: bool,
+    /// What was wrong with an earlier reply; empty at first.
+    pub complaint: &'a str,
+}
+
 impl Prompts {
     /// Reads and compiles the templates, and tries them: an unknown variable shows at the start, not at the first ask.
-    pub fn load(config: &PromptsConfig) -> Result<Self, BuildError> {
-        let system = source(config.system.as_deref(), BUILT_IN_SYSTEM)?;
-        let user = source(config.user.as_deref(), BUILT_IN_USER)?;
-        let mut hash = Sha256::new();
-        hash.update((system.len() as u64).to_be_bytes());
-        hash.update(&system);
-        hash.update(&user);
-        let digest = hex(&hash.finalize(), 16);
-
+    /// `own` are the templates of evaluators and metrics; each takes the place of the user message.
+    pub fn load(config: &PromptsConfig, own: &BTreeSet<&PathBuf>) -> Result<Self, BuildError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.expect("the usual delimiters do not conflict"));
-        for (name, text, path) in [(SYSTEM, system, &config.system), (USER, user, &config.user)] {
+        let built_in = [
+            (SYSTEM, &config.system, include_str!("../../config/prompts/judge.system.jinja")),
+            (USER, &config.user, include_str!("../../config/prompts/judge.user.jinja")),
+            (PARTITION, &config.partition, include_str!("../../config/prompts/judge.partition.jinja")),
+            (METRIC_SYSTEM, &config.metric_system, include_str!("../../config/prompts/metric.system.jinja")),
+            (METRIC_USER, &config.metric_user, include_str!("../../config/prompts/metric.user.jinja")),
+        ];
+        let mut hash = Sha256::new();
+        for (name, path, text) in built_in {
+            let text = source(path.as_deref(), text)?;
             let shown = path.as_ref().map_or_else(|| name.to_owned(), |path| path.display().to_string());
-            environment.add_template_owned(name, text).map_err(|error| wrong(&shown, &error))?;
-            for complaint in ["", "it is empty"] {
-                let state = StateView { text: "state".to_owned(), questions: vec!["{}".to_owned()] };
-                let values = context! { fence => "F", states => [state.value()], keys => ["q1"], complaint };
-                let tried = environment.get_template(name).and_then(|template| template.render(values));
-                tried.map_err(|error| wrong(&shown, &error))?;
-            }
+            add(&mut environment, &mut hash, name, &shown, text)?;
         }
-        Ok(Self { environment, digest })
+        for path in own {
+            let name = path.display().to_string();
+            let text = source(Some(path), "")?;
+            add(&mut environment, &mut hash, &name, &name, text)?;
+        }
+        Ok(Self { environment, digest: hex(&hash.finalize(), 16) })
     }
 
     /// Digest of the templates' texts.
@@ -92,30 +108,103 @@ impl Prompts {
         &self.digest
     }
 
-    /// The prompt for the items at the positions `open`; `complaint` says what was wrong with an earlier reply.
-    pub fn render(&self, sheet: &Sheet, open: &[usize], complaint: &str) -> Result<Prompt, JudgeErrorKind> {
-        let items: Vec<&Item> = open.iter().map(|position| &sheet.items[*position]).collect();
+    /// The prompt for what is open of a sheet; `own` is the name of the template to use in place of the usual user message.
+    pub fn questions(&self, sheet: &Sheet, open: &Open, own: Option<&str>) -> Result<Prompt, JudgeErrorKind> {
+        let items: Vec<&Item> = open.items.iter().map(|position| &sheet.items[*position]).collect();
+        let claims: &[_] = if open.partition { &sheet.claims } else { &[] };
         let mut states = Vec::new();
+        let mut numbers = Vec::new();
         for (position, state) in sheet.states.iter().enumerate() {
             let questions: Vec<String> =
                 items.iter().filter(|item| item.state == position).map(|item| question(item)).collect();
-            if !questions.is_empty() {
-                states.push(StateView { text: text(state), questions });
+            let is_needed = !questions.is_empty() || claims.iter().any(|claim| claim.state == position);
+            if is_needed {
+                states.push(StateView { text: state.clone(), questions });
             }
+            numbers.push(states.len());
         }
-        let fence = fence(&states);
+        let claim_lines: Vec<String> = claims.iter().map(|item| claim(item, numbers[item.state])).collect();
+        let contents = states.iter().flat_map(|state| {
+            std::iter::once(state.text.as_str()).chain(state.questions.iter().map(String::as_str))
+        });
+        let fence = fence(contents.chain(claim_lines.iter().map(String::as_str)));
         let keys: Vec<String> = items.iter().map(|item| item.key.clone()).collect();
+        let claim_keys: Vec<String> = claims.iter().map(|claim| claim.key.clone()).collect();
         let states: Vec<Value> = states.iter().map(StateView::value).collect();
-        let values = context! { fence, states, keys, complaint };
-        let render = |name: &str| {
-            let template = self.environment.get_template(name);
-            template.and_then(|template| template.render(&values)).map_err(|error| JudgeErrorKind::Prompt {
-                template: name.to_owned(),
-                message: error.to_string(),
-            })
+        let values = |complaint: &str| {
+            context! {
+                fence => fence.as_str(), states => states.clone(), keys => keys.clone(), claims => claim_lines.clone(),
+                claim_keys => claim_keys.clone(), complaint, schema => "",
+            }
         };
-        Ok(Prompt { system: render(SYSTEM)?, user: render(USER)? })
+        // A partition has its own place for the complaint.
+        let complaint = if claims.is_empty() { open.complaint } else { "" };
+        let mut user = self.render(own.unwrap_or(USER), &values(complaint))?;
+        if !claims.is_empty() {
+            user.push('\n');
+            user.push_str(&self.render(PARTITION, &values(open.complaint))?);
+        }
+        Ok(Prompt { system: self.render(SYSTEM, &values(complaint))?, user })
     }
+
+    /// The prompt for a metric. `state` is its state as it is shown, `schema` that of the reply.
+    pub fn metric(
+        &self,
+        measure: &Measure,
+        state: &str,
+        schema: &Json,
+        complaint: &str,
+    ) -> Result<Prompt, JudgeErrorKind> {
+        let questions = match &measure.instructions {
+            Json::Null => Vec::new(),
+            instructions => vec![json!({ "task": instructions }).to_string()],
+        };
+        let schema = schema.to_string();
+        let contents = std::iter::once(state).chain(questions.iter().map(String::as_str));
+        let fence = fence(contents.chain(std::iter::once(schema.as_str())));
+        let state = StateView { text: state.to_owned(), questions };
+        let none: [&str; 0] = [];
+        let values = context! {
+            fence, schema, complaint, states => [state.value()], keys => ["value"], claims => none, claim_keys => none,
+        };
+        let user = self.render(measure.prompt.as_deref().unwrap_or(METRIC_USER), &values)?;
+        Ok(Prompt { system: self.render(METRIC_SYSTEM, &values)?, user })
+    }
+
+    fn render(&self, name: &str, values: &Value) -> Result<String, JudgeErrorKind> {
+        let template = self.environment.get_template(name);
+        template
+            .and_then(|template| template.render(values))
+            .map_err(|error| JudgeErrorKind::Prompt { template: name.to_owned(), message: error.to_string() })
+    }
+}
+
+/// The text of a measure's state.
+pub(super) fn state_text(measure: &Measure) -> String {
+    text(&measure.state)
+}
+
+/// Compiles a template and tries it, with a complaint and without.
+fn add(
+    environment: &mut Environment<'static>,
+    hash: &mut Sha256,
+    name: &str,
+    shown: &str,
+    text: String,
+) -> Result<(), BuildError> {
+    hash.update((text.len() as u64).to_be_bytes());
+    hash.update(&text);
+    environment.add_template_owned(name.to_owned(), text).map_err(|error| wrong(shown, &error))?;
+    for complaint in ["", "it is empty"] {
+        let state = StateView { text: "state".to_owned(), questions: vec!["{}".to_owned()] };
+        let values = context! {
+            fence => "F", states => [state.value()], keys => ["q1"], claims => ["{}"], claim_keys => ["c1"],
+            schema => "{}", complaint,
+        };
+        let tried = environment.get_template(name).and_then(|template| template.render(values));
+        tried.map_err(|error| wrong(shown, &error))?;
+    }
+    Ok(())
 }
 
 fn source(path: Option<&Path>, built_in: &str) -> Result<String, BuildError> {
@@ -127,87 +216,24 @@ fn wrong(template: &str, error: &minijinja::Error) -> BuildError {
     BuildError::Prompt { template: template.to_owned(), message: error.to_string() }
 }
 
-/// A word that no content can hold: it is made from all of it. Equal asks get equal fences, so answers can be kept.
-fn fence(states: &[StateView]) -> String {
-    let mut hash = Sha256::new();
-    for state in states {
-        hash.update(&state.text);
-        state.questions.iter().for_each(|question| hash.update(question));
-    }
-    let mut seed = hash.finalize();
-    loop {
-        let fence = format!("MATERIAL-{}", hex(&seed, 16));
-        let holds = |text: &str| text.contains(&fence);
-        if !states.iter().any(|state| holds(&state.text) || state.questions.iter().any(|text| holds(text))) {
-            return fence;
-        }
-        seed = Sha256::digest(seed);
-    }
-}
-
-/// A state as the judge reads it: text as it is, anything else as JSON.
-fn text(state: &Json) -> String {
-    match state {
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// A question as one line of JSON: whatever its texts hold, they cannot leave the line.
-fn question(item: &Item) -> String {
-    let question = item.question;
-    let mut view = Map::new();
-    view.insert("key".to_owned(), json!(item.key));
-    view.insert("type".to_owned(), json!(question.kind.as_str()));
-    if !question.instructions.is_null() {
-        view.insert("question".to_owned(), question.instructions.clone());
-    }
-    let subject = match &question.subject {
-        Subject::General => None,
-        Subject::Grounding { claim } => Some(("claim", claim)),
-        Subject::Relevance { query } => Some(("query", query)),
-    };
-    // The instructions may quote the subject already; then it would only cost tokens.
-    let quoted = |text: &str| question.instructions.as_str().is_some_and(|known| known.contains(text));
-    if let Some((name, text)) = subject.filter(|(_, text)| !quoted(text)) {
-        view.insert(name.to_owned(), json!(text));
-    }
-    view.insert("labels".to_owned(), labels(item));
-    Json::Object(view).to_string()
-}
-
-/// Label and description, in the labels' order; a plain list if no label has a description.
-fn labels(item: &Item) -> Json {
-    let described: Vec<&Json> = match &item.question.kind {
-        Kind::Noul { if_true, if_false } => {
-            [if_false, if_true].map(|side| side.as_ref().unwrap_or(&Json::Null)).to_vec()
-        }
-        Kind::Choice { options } => options.iter().map(|(_, description)| description).collect(),
-        Kind::Score { levels } => levels.iter().collect(),
-    };
-    if described.iter().all(|description| description.is_null()) {
-        return json!(item.labels);
-    }
-    item.labels.iter().cloned().zip(described.into_iter().cloned()).collect::<Map<_, _>>().into()
-}
-
-fn hex(bytes: &[u8], count: usize) -> String {
-    bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::sheet::tests::{ask, choice};
+    use super::super::sheet::tests::{about, ask, choice};
     use super::*;
-    use crate::domain::Question;
+    use crate::domain::{Kind, Question, Subject};
+
+    fn load(config: &PromptsConfig) -> Result<Prompts, BuildError> {
+        Prompts::load(config, &BTreeSet::new())
+    }
 
     fn render(state: &str, questions: Vec<Question>) -> Prompt {
         let ask = ask(state, questions);
-        let sheet = Sheet::new(&ask).unwrap();
+        let sheet = Sheet::new(&ask.inquiries, false).unwrap();
         let all: Vec<usize> = (0..sheet.items.len()).collect();
-        Prompts::load(&PromptsConfig::default()).unwrap().render(&sheet, &all, "").unwrap()
+        let open = Open { items: &all, partition: false, complaint: "" };
+        load(&PromptsConfig::default()).unwrap().questions(&sheet, &open, None).unwrap()
     }
 
     fn grounding(claim: &str) -> Question {
@@ -236,9 +262,10 @@ mod tests {
     #[test]
     fn a_repair_asks_only_what_is_open_under_the_same_keys() {
         let ask = ask("s", vec![choice("a", &["x", "y"]), choice("b", &["x", "y"])]);
-        let sheet = Sheet::new(&ask).unwrap();
-        let prompts = Prompts::load(&PromptsConfig::default()).unwrap();
-        let prompt = prompts.render(&sheet, &[1], "q2 has no answer").unwrap();
+        let sheet = Sheet::new(&ask.inquiries, false).unwrap();
+        let prompts = load(&PromptsConfig::default()).unwrap();
+        let open = Open { items: &[1], partition: false, complaint: "q2 has no answer" };
+        let prompt = prompts.questions(&sheet, &open, None).unwrap();
         assert!(prompt.user.contains("could not be used: q2 has no answer."));
         assert!(prompt.user.contains(r#""key":"q2""#) && !prompt.user.contains(r#""key":"q1""#));
     }
@@ -248,18 +275,64 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "{{ fence }}\n{{ evidence }}").unwrap();
         let config = PromptsConfig { user: Some(file.path().to_owned()), ..PromptsConfig::default() };
-        let error = Prompts::load(&config).err().unwrap().to_string();
+        let error = load(&config).err().unwrap().to_string();
         assert!(error.contains("undefined") && error.contains(file.path().to_str().unwrap()), "{error}");
     }
 
     #[test]
     fn own_templates_change_the_digest() {
-        let built_in = Prompts::load(&PromptsConfig::default()).unwrap();
+        let built_in = load(&PromptsConfig::default()).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "{{ fence }} {{ states[0].text }}").unwrap();
         let config = PromptsConfig { user: Some(file.path().to_owned()), ..PromptsConfig::default() };
-        assert_ne!(Prompts::load(&config).unwrap().digest(), built_in.digest());
+        assert_ne!(load(&config).unwrap().digest(), built_in.digest());
         assert_eq!(built_in.digest().len(), 32);
+    }
+
+    #[test]
+    fn a_partition_lists_the_claims_after_the_questions_with_the_number_of_their_material() {
+        let mut ask = ask("first", vec![choice("tone", &["x", "y"])]);
+        ask.inquiries.extend(super::super::sheet::tests::ask("unused", Vec::new()).inquiries);
+        ask.inquiries
+            .extend(super::super::sheet::tests::ask("second", vec![about(3, "It rains.")]).inquiries);
+        let sheet = Sheet::new(&ask.inquiries, true).unwrap();
+        let prompts = load(&PromptsConfig::default()).unwrap();
+        let both = Open { items: &[0], partition: true, complaint: "" };
+        let prompt = prompts.questions(&sheet, &both, None).unwrap();
+        let line = r#"{"key":"c1","claim":"It rains.","material":2}"#;
+        assert!(prompt.user.lines().any(|found| found == line), "{}", prompt.user);
+        assert!(
+            prompt.user.contains("Answer q1 as JSON.") && prompt.user.ends_with("Partition c1."),
+            "{}",
+            prompt.user
+        );
+        assert!(!prompt.user.contains("claim:3"));
+        let claims = Open { items: &[], partition: true, complaint: "it is empty" };
+        let prompt = prompts.questions(&sheet, &claims, None).unwrap();
+        assert!(
+            !prompt.user.contains("Answer ") && !prompt.user.contains("Questions about"),
+            "{}",
+            prompt.user
+        );
+        assert_eq!(prompt.user.matches("it is empty").count(), 1);
+        assert!(!prompt.system.contains("\"answers\""), "{}", prompt.system);
+    }
+
+    #[test]
+    fn an_evaluators_own_template_takes_the_place_of_the_user_message() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "Own: {{ states[0].questions[0] }} {{ fence }}").unwrap();
+        let path = file.path().to_owned();
+        let prompts = Prompts::load(&PromptsConfig::default(), &BTreeSet::from([&path])).unwrap();
+        let ask = ask("s", vec![choice("a", &["x", "y"])]);
+        let sheet = Sheet::new(&ask.inquiries, false).unwrap();
+        let open = Open { items: &[0], partition: false, complaint: "" };
+        let prompt = prompts.questions(&sheet, &open, path.to_str()).unwrap();
+        assert!(prompt.user.starts_with(r#"Own: {"key":"q1""#) && prompt.system.contains("careful judge"));
+        let unknown = prompts.questions(&sheet, &open, Some("elsewhere.jinja"));
+        assert!(
+            matches!(unknown, Err(JudgeErrorKind::Prompt { template, .. }) if template == "elsewhere.jinja")
+        );
     }
 
     proptest! {

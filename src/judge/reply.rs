@@ -75,7 +75,7 @@ pub(super) fn shorten(text: &str, limit: usize) -> String {
 }
 
 /// Reasoning models write their thoughts before the reply when nothing in front of them takes those out.
-fn without_thoughts(text: &str) -> &str {
+pub(super) fn without_thoughts(text: &str) -> &str {
     text.rsplit_once("</think>").map_or(text, |(_, rest)| rest)
 }
 
@@ -85,7 +85,7 @@ fn holds_objects(piece: &Json) -> bool {
 
 /// The JSON objects and arrays in `text`, and whether the last one ends in the middle. A cut one is closed after its last
 /// complete part, so that the answers before the cut count.
-fn pieces(text: &str) -> (Vec<Json>, bool) {
+pub(super) fn pieces(text: &str) -> (Vec<Json>, bool) {
     // Some proxies encode the reply twice.
     if let Ok(inner) = serde_json::from_str::<String>(text) {
         return if inner.len() < text.len() { pieces(inner.trim()) } else { (Vec::new(), false) };
@@ -169,7 +169,7 @@ fn answers_to<'a>(item: &Item, piece: &'a Json, unnamed: bool) -> Vec<&'a Json> 
     }
 }
 
-fn member<'a>(map: &'a Map<String, Json>, key: &str) -> Option<&'a Json> {
+pub(super) fn member<'a>(map: &'a Map<String, Json>, key: &str) -> Option<&'a Json> {
     map.get(key).or_else(|| {
         map.iter().find(|(name, _)| name.trim().eq_ignore_ascii_case(key)).map(|(_, value)| value)
     })
@@ -239,7 +239,7 @@ fn label(item: &Item, picked: &Json) -> Option<String> {
 }
 
 /// A label without case, quotes, spaces and a full stop around it.
-fn plain(label: &str) -> String {
+pub(super) fn plain(label: &str) -> String {
     label.trim_matches(|letter: char| letter.is_whitespace() || "\"'`*.".contains(letter)).to_lowercase()
 }
 
@@ -283,7 +283,7 @@ mod tests {
         cut: bool,
     ) -> Result<Vec<Result<String, Flaw>>, BadReply> {
         let ask = ask("s", questions);
-        let sheet = Sheet::new(&ask).unwrap();
+        let sheet = Sheet::new(&ask.inquiries, false).unwrap();
         let items: Vec<&Item> = sheet.items.iter().collect();
         let reading = read(text, cut, &items)?;
         Ok(reading.into_iter().map(|answer| answer.map(|pick| pick.label)).collect())
@@ -397,7 +397,7 @@ mod tests {
     fn a_long_reasoning_is_shortened_at_a_character() {
         let text = format!(r#"{{"q1":{{"reasoning":"{}","answer":"grounded"}}}}"#, "é".repeat(3000));
         let ask = ask("s", three()[..1].to_vec());
-        let sheet = Sheet::new(&ask).unwrap();
+        let sheet = Sheet::new(&ask.inquiries, false).unwrap();
         let reading = read(&text, false, &[&sheet.items[0]]).unwrap();
         let reasoning = reading[0].clone().unwrap().reasoning.unwrap();
         assert!(reasoning.ends_with("é…") && reasoning.len() <= MAX_REASONING + '…'.len_utf8());

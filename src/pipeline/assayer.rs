@@ -35,7 +35,7 @@ impl Assayer {
     /// Loads the decision model and makes the judge's client, as `config` says. The model warms up meanwhile.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let desk = decide::start(&config.decide)?;
-        let judge = judge::build(&config.judge)?;
+        let judge = judge::build_with(&config.judge, &config.evaluate.prompts())?;
         Ok(Self::new(config, desk, judge))
     }
 
@@ -63,7 +63,9 @@ impl Assayer {
         let calibration = desk.fitted().map(Fitted::name);
         let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());
         let asking = Asking::new(config);
-        let mut questions = serde_json::json!({ "ask": asking.fingerprint(), "prompts": prompts });
+        let mut questions = serde_json::json!({
+            "ask": asking.fingerprint(), "prompts": prompts, "partition": config.judge.partition,
+        });
         if let Some(calibration) = &calibration {
             questions["calibration"] = calibration.as_str().into();
         }
@@ -76,7 +78,9 @@ impl Assayer {
         );
         plan.calibration = calibration;
         let allowances = Allowances::new(asking.evaluators().budgets());
-        let cascade = Cascade::new(desk, judge, config.decide.min_confidence).with_allowances(allowances);
+        let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
+            .with_allowances(allowances)
+            .with_partitioning(config.judge.partition);
         let tally = Tally::new(asking.evaluators().names());
         Self { asking, cascade, plan, tally, clock: Clock::start() }
     }

@@ -7,12 +7,14 @@ use futures::future::join_all;
 
 use crate::decide::{DecideError, Desk, Reply};
 use crate::domain::{
-    AnswerBy, Answers, Decision, Handling, Inquiry, Nobody, Question, Questions, Response, Ruling,
+    AnswerBy, Answers, Decision, Handling, Inquiry, JudgedPartition, Nobody, Question, Questions, Response,
+    Ruling, Standing,
 };
-use crate::judge::{Ask, Judge, Judgement};
+use crate::judge::{Ask, Judge, JudgeError, JudgeErrorKind, Judgement, Partitioning};
 use crate::metrics;
 
 use super::allowance::Allowances;
+use super::measures;
 
 /// Answers the questions about stories. It cannot fail: what nobody answers is a recorded state.
 #[derive(Clone)]
@@ -21,17 +23,29 @@ pub struct Cascade {
     judge: Option<Arc<dyn Judge>>,
     min_confidence: f64,
     allowances: Allowances,
+    partitioning: Partitioning,
 }
 
 impl Cascade {
     /// A cascade of a decision model and, if there is one, a judge for answers less sure than `min_confidence`.
     pub fn new(desk: Desk, judge: Option<Arc<dyn Judge>>, min_confidence: f64) -> Self {
-        Self { desk, judge, min_confidence, allowances: Allowances::default() }
+        Self {
+            desk,
+            judge,
+            min_confidence,
+            allowances: Allowances::default(),
+            partitioning: Partitioning::Off,
+        }
     }
 
     /// The same with limits on what evaluators may send to the judge.
     pub fn with_allowances(self, allowances: Allowances) -> Self {
         Self { allowances, ..self }
+    }
+
+    /// The same with the claims put to the judge in this way.
+    pub fn with_partitioning(self, partitioning: Partitioning) -> Self {
+        Self { partitioning, ..self }
     }
 
     /// The judge, if there is one.
@@ -51,9 +65,14 @@ impl Cascade {
     /// fails, or leaves a question open, the decision model's answer stays, and the answers say so.
     pub async fn answer(&self, questions: &Questions) -> Answers {
         let mut answers = self.decide(questions).await;
-        if let Some(judge) = &self.judge {
-            self.escalate(&**judge, questions, &mut answers).await;
-        }
+        let measured = measures::ask(self.judge.as_deref(), &questions.measures);
+        let escalated = async {
+            if let Some(judge) = &self.judge {
+                self.escalate(&**judge, questions, &mut answers).await;
+            }
+        };
+        let (measured, ()) = tokio::join!(measured, escalated);
+        measures::note(measured, &mut answers);
         self.rule(questions, &mut answers);
         answers.responses.extend(questions.unasked.iter().map(|(id, why)| nobody(id, why.clone())));
         count(&answers);
@@ -83,7 +102,8 @@ impl Cascade {
         for response in &mut answers.responses {
             let handling = questions.handling.get(&response.id);
             let may = handling.is_none_or(|handling| handling.escalate);
-            if !may || !is_left_over(response, self.threshold(handling)) {
+            let wanted = self.is_always_asked(response) || is_left_over(response, self.threshold(handling));
+            if !may || !wanted {
                 continue;
             }
             if let Some(handling) = handling.filter(|handling| !self.allowances.take(&handling.evaluator)) {
@@ -101,9 +121,16 @@ impl Cascade {
         }
         answers.judge = Some(judge.model().to_owned());
         let wanted = open.len();
-        match judge.judge(&Ask { inquiries: left_over(inquiries, &open) }).await {
+        let ask = Ask { inquiries: left_over(inquiries, &open) };
+        let judgement = match self.partitioning {
+            Partitioning::Off => judge.judge(&ask).await,
+            Partitioning::Escalated | Partitioning::Always => judge.partition(&ask).await,
+        };
+        match judgement {
             Ok(judgement) => judged(inquiries, judgement, wanted, &open, answers),
             Err(error) => {
+                answers.partition =
+                    malformed(&error, &ask).filter(|_| self.partitioning != Partitioning::Off);
                 tracing::warn!(result = error.result(), %error, "the judge did not answer");
                 spend(answers, error.usage);
                 answers.judge_error = Some(error.to_string());
@@ -131,6 +158,22 @@ impl Cascade {
             .responses
             .extend(questions.ruled.iter().map(|(question, ruling)| ruled(&question.id, ruling, false)));
     }
+
+    /// Claims of which there is evidence go to a judge that partitions them all.
+    fn is_always_asked(&self, response: &Response) -> bool {
+        self.partitioning == Partitioning::Always
+            && Questions::is_claim(&response.id)
+            && response.by != AnswerBy::Nobody(Nobody::NoEvidence)
+    }
+}
+
+/// The safe default where a judge's reply made no sense: it was asked for a partition, and nothing is known.
+fn malformed(error: &JudgeError, ask: &Ask) -> Option<JudgedPartition> {
+    let JudgeErrorKind::Invalid { reply, .. } = &error.kind else { return None };
+    let questions = ask.inquiries.iter().flat_map(|inquiry| &inquiry.questions);
+    let asked: Vec<usize> = questions.filter_map(|question| Questions::claim_of(&question.id)).collect();
+    let reason = Some(format!("malformed: {reply}"));
+    (!asked.is_empty()).then(|| JudgedPartition { asked, reason, ..JudgedPartition::default() })
 }
 
 /// The states that have leftover questions, with only those.
@@ -208,6 +251,8 @@ fn judged(
     answers: &mut Answers,
 ) {
     spend(answers, judgement.usage);
+    answers.partition = judgement.partition;
+    answers.truncated.extend(judgement.truncated);
     let kinds: HashMap<&str, &Question> = inquiries
         .iter()
         .flat_map(|inquiry| &inquiry.questions)
@@ -215,9 +260,10 @@ fn judged(
         .collect();
     let mut answered = HashSet::new();
     for judged in judgement.answers {
+        let is_standing = Questions::is_claim(&judged.id) && Standing::parse(&judged.label).is_some();
         let fits = kinds
             .get(judged.id.as_str())
-            .is_some_and(|question| question.kind.labels().contains(&judged.label));
+            .is_some_and(|question| is_standing || question.kind.labels().contains(&judged.label));
         let response = answers.responses.iter_mut().find(|response| response.id == judged.id);
         let Some(response) = response.filter(|response| fits && open.contains(&response.id)) else {
             continue;
@@ -263,9 +309,7 @@ fn ruled(id: &str, ruling: &Ruling, escalated: bool) -> Response {
 
 /// Adds what the judge cost.
 fn spend(answers: &mut Answers, usage: crate::domain::Usage) {
-    answers.usage.judge_input_tokens += usage.judge_input_tokens;
-    answers.usage.judge_output_tokens += usage.judge_output_tokens;
-    answers.usage.judge_cost_usd += usage.judge_cost_usd;
+    answers.usage += usage;
 }
 
 fn count(answers: &Answers) {

@@ -11,6 +11,7 @@ mod assembly;
 mod cascade;
 mod clock;
 mod intake;
+mod measures;
 mod panic;
 mod runs;
 mod self_check;

@@ -1,8 +1,11 @@
 //! The settings of scoring, and what makes them inconsistent.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::services::{ServiceConfig, matcher};
 use crate::domain::EvidenceType;
 
 /// How claims become a score, a decision and a label.
@@ -21,6 +24,9 @@ pub struct Config {
     pub label: LabelThresholds,
     /// The share of an answer's claims, from 0 to 1, that must have been answered; with fewer the tier is `abstain`.
     pub min_answered: f64,
+    /// What differs for single services, by their `service.name` or a pattern such as `shop-*`. Of several that match, a name
+    /// written out beats a pattern, and a longer pattern a shorter one.
+    pub services: BTreeMap<String, ServiceConfig>,
 }
 
 impl Default for Config {
@@ -32,6 +38,7 @@ impl Default for Config {
             weights: Weights::default(),
             label: LabelThresholds::default(),
             min_answered: 0.5,
+            services: BTreeMap::new(),
         }
     }
 }
@@ -109,6 +116,21 @@ impl Weights {
             EvidenceType::Unknown => self.unknown,
         }
     }
+
+    pub(super) fn set(&mut self, kind: EvidenceType, weight: f64) {
+        let place = match kind {
+            EvidenceType::ToolMatch => &mut self.tool_match,
+            EvidenceType::SpecificData => &mut self.specific_data,
+            EvidenceType::SignalMatch => &mut self.signal_match,
+            EvidenceType::ComplementaryFinding => &mut self.complementary_finding,
+            EvidenceType::Synthesis => &mut self.synthesis,
+            EvidenceType::NegEvidence => &mut self.neg_evidence,
+            EvidenceType::Inference => &mut self.inference,
+            EvidenceType::Domain => &mut self.domain,
+            EvidenceType::Unknown => &mut self.unknown,
+        };
+        *place = weight;
+    }
 }
 
 /// How probable it must be that a claim is bad, or good, for the answer's label. Claims that the judge picked count as they stand.
@@ -137,6 +159,17 @@ const HEAVIEST: f64 = 1e6;
 impl Config {
     /// Adds a message for each value that makes no sense, alone or with another.
     pub fn check(&self, problems: &mut Vec<String>) {
+        self.check_as("score", problems);
+        for (pattern, service) in &self.services {
+            let name = format!("score.services.{pattern}");
+            if let Err(error) = matcher(pattern) {
+                problems.push(format!("{name}: is no pattern: {error}"));
+            }
+            service.over(self).check_as(&name, problems);
+        }
+    }
+
+    fn check_as(&self, section: &str, problems: &mut Vec<String>) {
         let shares = [
             ("proceed", self.proceed),
             ("regenerate", self.regenerate),
@@ -147,12 +180,12 @@ impl Config {
         ];
         for (name, share) in shares {
             if !(0.0..=1.0).contains(&share) {
-                problems.push(format!("score.{name} ({share}) must be from 0 to 1"));
+                problems.push(format!("{section}.{name} ({share}) must be from 0 to 1"));
             }
         }
         if self.regenerate >= self.proceed {
             problems.push(format!(
-                "score.regenerate ({}) must be below score.proceed ({})",
+                "{section}.regenerate ({}) must be below {section}.proceed ({})",
                 self.regenerate, self.proceed
             ));
         }
@@ -160,13 +193,15 @@ impl Config {
         for kind in EvidenceType::ALL {
             let weight = self.weights.of(kind);
             if !(0.0..=HEAVIEST).contains(&weight) {
-                problems
-                    .push(format!("score.weights.{} ({weight}) must be from 0 to {HEAVIEST}", kind.as_str()));
+                problems.push(format!(
+                    "{section}.weights.{} ({weight}) must be from 0 to {HEAVIEST}",
+                    kind.as_str()
+                ));
             }
             heaviest = heaviest.max(weight);
         }
         if heaviest <= 0.0 {
-            problems.push("score.weights: at least one must be above 0".to_owned());
+            problems.push(format!("{section}.weights: at least one must be above 0"));
         }
     }
 }
@@ -215,5 +250,17 @@ mod tests {
     #[test]
     fn an_unknown_kind_of_evidence_is_refused() {
         assert!(serde_json::from_str::<Config>(r#"{"weights":{"tool_match":1,"rumour":2}}"#).is_err());
+    }
+
+    #[test]
+    fn what_a_service_changes_must_fit_the_rest() {
+        let yaml = "services: { 'shop-*': { proceed: 0.6 }, 'a[': { weights: { domain: -1 } } }";
+        let mut found = Vec::new();
+        serde_saphyr::from_str::<Config>(yaml).unwrap().check(&mut found);
+        assert_eq!(found.len(), 3, "{found:#?}");
+        assert!(
+            found.iter().any(|problem| problem.starts_with("score.services.shop-*.regenerate (0.65)")),
+            "{found:#?}"
+        );
     }
 }

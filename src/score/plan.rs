@@ -1,10 +1,12 @@
 //! What makes a verdict: models, questions and thresholds, under one hash.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
 use super::Config;
+use super::services::Services;
 use crate::domain::{Json, Provenance};
 
 /// All that two verdicts must share to be comparable.
@@ -23,6 +25,7 @@ pub struct Plan {
     pub calibration: Option<String>,
     /// Hash of all of the above and of the questions; 32 hex digits.
     pub hash: String,
+    services: Services,
 }
 
 impl Plan {
@@ -43,7 +46,16 @@ impl Plan {
             "min_confidence": min_confidence,
         });
         let hash = digest(&["plan", &all.to_string()]);
-        Self { score, decider, judge, min_confidence, calibration: None, hash }
+        let services = Services::new(&score);
+        Self { score, decider, judge, min_confidence, calibration: None, hash, services }
+    }
+
+    /// The plan with the scoring of this service; its hash is that of the whole plan.
+    pub(super) fn of(&self, service: Option<&str>) -> Cow<'_, Self> {
+        match self.services.of(service) {
+            Some(score) => Cow::Owned(Self { score: score.clone(), ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
     }
 
     /// What a verdict says of its making. `judge` is the judge's model if this verdict's judge was asked.

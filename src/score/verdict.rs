@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::plan::digest;
 use super::tasks::task_answers;
+use super::views::{counts, views};
 use super::{Plan, Run, Stand, hallucination_probability, label, partition, score, tier};
 use crate::domain::{
-    AnswerBy, Answers, AssayedClaim, Claim, Closed, Counts, Ended, Grounding, Nobody, Outcome, Partition,
-    Question, Questions, Response, Skip, Span, SpanId, Standing, StepKind, Story, Tier, Time, Times, Trace,
-    TraceId, Usage, Verdict,
+    AnswerBy, Answers, AssayedClaim, Claim, Closed, Ended, Grounding, Nobody, Outcome, Question, Questions,
+    Response, Skip, Span, SpanId, Standing, StepKind, Story, Tier, Time, Times, Trace, TraceId, Usage,
+    Verdict,
 };
 
 /// Grows when a field of the verdict changes its meaning.
@@ -84,6 +85,7 @@ pub fn verdict(
     plan: &Plan,
     now: Time,
 ) -> Verdict {
+    let plan = &*plan.of(story.service.as_deref().or(origin.service.as_deref()));
     let by_id = Lookup::new(questions, answers);
     let (claims, stands): (Vec<AssayedClaim>, Vec<Stand>) = questions
         .claims
@@ -141,7 +143,12 @@ pub fn verdict(
     }
     verdict.label = Some(label(&stands, &plan.score.label));
     verdict.hallucination_probability = hallucination_probability(&stands);
-    verdict.grounding = Some(grounding(claims, unanswered, verdict.degraded, plan));
+    let mut grounding = grounding(claims, unanswered, verdict.degraded, plan);
+    grounding.views = answers
+        .partition
+        .as_ref()
+        .map(|judged| views(&grounding.claims, by_id.local(grounding.claims.len()), judged, &plan.score));
+    verdict.grounding = Some(grounding);
     verdict
 }
 
@@ -214,7 +221,7 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
         truncated: origin.truncated.clone(),
         degraded: false,
         judge_error: None,
-        provenance: plan.provenance(None),
+        provenance: plan.of(origin.service.as_deref()).provenance(None),
         usage: Usage::default(),
         times: Times { first_span: origin.first_span, closed: origin.closed_at, emitted: now },
         run: None,
@@ -244,6 +251,17 @@ impl<'a> Lookup<'a> {
 
     fn response(&self, id: &str) -> Option<&'a Response> {
         self.responses.get(id).copied()
+    }
+
+    /// Where the decision model puts each of the first `claims` claims.
+    fn local(&self, claims: usize) -> Vec<Option<Standing>> {
+        let standing = |claim| {
+            let id = Questions::claim_id(claim);
+            let decision = self.response(&id)?.decision.as_ref()?;
+            let labels = self.questions.get(id.as_str())?.kind.labels();
+            Standing::parse(labels.get(decision.pick())?)
+        };
+        (0..claims).map(standing).collect()
     }
 
     /// The decision model's probabilities, by label.
@@ -294,16 +312,7 @@ fn grounding(claims: Vec<AssayedClaim>, unanswered: usize, degraded: bool, plan:
         degraded,
         counts: counts(&parts),
         claims,
-    }
-}
-
-fn counts(parts: &Partition) -> Counts {
-    let count = |claims: &[usize]| u32::try_from(claims.len()).unwrap_or(u32::MAX);
-    Counts {
-        grounded: count(&parts.grounded),
-        ungrounded: count(&parts.ungrounded),
-        contradicted: count(&parts.contradicted),
-        complementary: count(&parts.complementary),
+        views: None,
     }
 }
 

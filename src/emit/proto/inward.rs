@@ -1,7 +1,7 @@
 //! From the schema's words to the house's.
 
 use super::{
-    Claim, Closed, Evidence, EvidenceType, Grounding, JudgeMetric, Label, Outcome, ProtoError, Range,
+    Claim, Closed, Counts, Evidence, EvidenceType, Grounding, JudgeMetric, Label, Outcome, ProtoError, Range,
     Standing, TaskAnswer, Tier, Verdict,
 };
 use crate::domain;
@@ -98,22 +98,17 @@ impl TryFrom<Grounding> for domain::Grounding {
     type Error = ProtoError;
 
     fn try_from(grounding: Grounding) -> Result<Self, ProtoError> {
-        let counts = grounding.counts.unwrap_or_default();
         Ok(Self {
             score: grounding.score,
-            tier: tier(grounding.tier()).ok_or_else(|| unknown("tier", grounding.tier))?,
+            tier: tier_of("tier", grounding.tier)?,
             degraded: grounding.degraded,
-            counts: domain::Counts {
-                grounded: counts.grounded,
-                ungrounded: counts.ungrounded,
-                contradicted: counts.contradicted,
-                complementary: counts.complementary,
-            },
+            counts: counts(grounding.counts),
             claims: grounding
                 .claims
                 .into_iter()
                 .map(domain::AssayedClaim::try_from)
                 .collect::<Result<_, _>>()?,
+            views: grounding.views.map(domain::Views::try_from).transpose()?,
         })
     }
 }
@@ -122,26 +117,8 @@ impl TryFrom<Claim> for domain::AssayedClaim {
     type Error = ProtoError;
 
     fn try_from(claim: Claim) -> Result<Self, ProtoError> {
-        known::<Standing>("standing", claim.standing)?;
-        let standing = match claim.standing() {
-            Standing::Grounded => Some(domain::Standing::Grounded),
-            Standing::Ungrounded => Some(domain::Standing::Ungrounded),
-            Standing::Contradicted => Some(domain::Standing::Contradicted),
-            Standing::Complementary => Some(domain::Standing::Complementary),
-            Standing::Unspecified => None,
-        };
-        let evidence_type = match claim.evidence_type() {
-            EvidenceType::ToolMatch => domain::EvidenceType::ToolMatch,
-            EvidenceType::SpecificData => domain::EvidenceType::SpecificData,
-            EvidenceType::SignalMatch => domain::EvidenceType::SignalMatch,
-            EvidenceType::ComplementaryFinding => domain::EvidenceType::ComplementaryFinding,
-            EvidenceType::Synthesis => domain::EvidenceType::Synthesis,
-            EvidenceType::NegEvidence => domain::EvidenceType::NegEvidence,
-            EvidenceType::Inference => domain::EvidenceType::Inference,
-            EvidenceType::Domain => domain::EvidenceType::Domain,
-            EvidenceType::Unknown => domain::EvidenceType::Unknown,
-            EvidenceType::Unspecified => return Err(unknown("evidence_type", claim.evidence_type)),
-        };
+        let standing = standing("standing", claim.standing)?;
+        let evidence_type = evidence_type("evidence_type", claim.evidence_type)?;
         Ok(Self {
             text: claim.text,
             range: range(claim.range),
@@ -181,6 +158,46 @@ impl TryFrom<JudgeMetric> for domain::JudgeMetric {
             serde_json::from_str(&text).map_err(not_json)
         });
         Ok(Self { value: value.transpose()?, error: metric.error })
+    }
+}
+
+pub(super) fn tier_of(field: &'static str, number: i32) -> Result<domain::Tier, ProtoError> {
+    Tier::try_from(number).ok().and_then(tier).ok_or_else(|| unknown(field, number))
+}
+
+pub(super) fn counts(counts: Option<Counts>) -> domain::Counts {
+    let counts = counts.unwrap_or_default();
+    domain::Counts {
+        grounded: counts.grounded,
+        ungrounded: counts.ungrounded,
+        contradicted: counts.contradicted,
+        complementary: counts.complementary,
+    }
+}
+
+pub(super) fn standing(field: &'static str, number: i32) -> Result<Option<domain::Standing>, ProtoError> {
+    match Standing::try_from(number) {
+        Ok(Standing::Grounded) => Ok(Some(domain::Standing::Grounded)),
+        Ok(Standing::Ungrounded) => Ok(Some(domain::Standing::Ungrounded)),
+        Ok(Standing::Contradicted) => Ok(Some(domain::Standing::Contradicted)),
+        Ok(Standing::Complementary) => Ok(Some(domain::Standing::Complementary)),
+        Ok(Standing::Unspecified) => Ok(None),
+        Err(_) => Err(unknown(field, number)),
+    }
+}
+
+pub(super) fn evidence_type(field: &'static str, number: i32) -> Result<domain::EvidenceType, ProtoError> {
+    match EvidenceType::try_from(number) {
+        Ok(EvidenceType::ToolMatch) => Ok(domain::EvidenceType::ToolMatch),
+        Ok(EvidenceType::SpecificData) => Ok(domain::EvidenceType::SpecificData),
+        Ok(EvidenceType::SignalMatch) => Ok(domain::EvidenceType::SignalMatch),
+        Ok(EvidenceType::ComplementaryFinding) => Ok(domain::EvidenceType::ComplementaryFinding),
+        Ok(EvidenceType::Synthesis) => Ok(domain::EvidenceType::Synthesis),
+        Ok(EvidenceType::NegEvidence) => Ok(domain::EvidenceType::NegEvidence),
+        Ok(EvidenceType::Inference) => Ok(domain::EvidenceType::Inference),
+        Ok(EvidenceType::Domain) => Ok(domain::EvidenceType::Domain),
+        Ok(EvidenceType::Unknown) => Ok(domain::EvidenceType::Unknown),
+        Ok(EvidenceType::Unspecified) | Err(_) => Err(unknown(field, number)),
     }
 }
 

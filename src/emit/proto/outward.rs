@@ -2,7 +2,7 @@
 
 use super::{
     Claim, Closed, Counts, Evidence, EvidenceType, Grounding, JudgeMetric, Label, Outcome, Provenance, Range,
-    Standing, TaskAnswer, Tier, Times, Trajectory, Usage, Verdict,
+    Standing, TaskAnswer, Tier, Times, Trajectory, Usage, Verdict, Views,
 };
 use crate::domain;
 
@@ -61,13 +61,20 @@ impl From<&domain::Grounding> for Grounding {
             score: grounding.score,
             tier: Tier::from(grounding.tier).into(),
             degraded: grounding.degraded,
-            counts: Some(Counts {
-                grounded: grounding.counts.grounded,
-                ungrounded: grounding.counts.ungrounded,
-                contradicted: grounding.counts.contradicted,
-                complementary: grounding.counts.complementary,
-            }),
+            counts: Some(grounding.counts.into()),
             claims: grounding.claims.iter().map(Claim::from).collect(),
+            views: grounding.views.as_ref().map(Views::from),
+        }
+    }
+}
+
+impl From<domain::Counts> for Counts {
+    fn from(counts: domain::Counts) -> Self {
+        Self {
+            grounded: counts.grounded,
+            ungrounded: counts.ungrounded,
+            contradicted: counts.contradicted,
+            complementary: counts.complementary,
         }
     }
 }

@@ -4,8 +4,8 @@ use futures::future::{BoxFuture, FutureExt};
 
 use super::*;
 use crate::decide::{Config, Scripted, start_with};
-use crate::domain::{Json, Kind, Subject, Usage};
-use crate::judge::{Flaw, JudgeError, JudgeErrorKind, Judged, Unanswered};
+use crate::domain::{Json, Kind, Measure, Subject, Usage};
+use crate::judge::{BadReply, Flaw, JudgeError, JudgeErrorKind, Judged, Measured, Unanswered};
 
 fn question(id: &str) -> Question {
     let options =
@@ -56,6 +56,7 @@ struct Script {
     fails: bool,
     skips: Option<&'static str>,
     invents: Option<&'static str>,
+    malformed: bool,
 }
 
 impl Judge for Script {
@@ -86,8 +87,38 @@ impl Judge for Script {
                 answers: answered.into_iter().map(judged).collect(),
                 unanswered,
                 usage,
-                cached: false,
+                ..Judgement::default()
             })
+        }
+        .boxed()
+    }
+
+    fn partition<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Judgement, JudgeError>> {
+        async move {
+            let questions = ask.inquiries.iter().flat_map(|inquiry| &inquiry.questions);
+            let asked: Vec<usize> =
+                questions.filter_map(|question| Questions::claim_of(&question.id)).collect();
+            if self.malformed {
+                self.asks.lock().unwrap().push(ask.clone());
+                let kind = JudgeErrorKind::Invalid { tries: 2, reply: BadReply::Empty };
+                return Err(JudgeError { kind, usage: Usage::default() });
+            }
+            let mut judgement = self.judge(ask).await?;
+            judgement.partition = Some(JudgedPartition { asked, ..JudgedPartition::default() });
+            judgement.truncated = vec!["evidence for the judge: cut".to_owned()];
+            Ok(judgement)
+        }
+        .boxed()
+    }
+
+    fn measure<'a>(&'a self, measure: &'a Measure) -> BoxFuture<'a, Result<Measured, JudgeError>> {
+        async move {
+            let usage = Usage { judge_input_tokens: 10, ..Usage::default() };
+            if &*measure.name == "broken" {
+                let kind = JudgeErrorKind::Invalid { tries: 2, reply: BadReply::Empty };
+                return Err(JudgeError { kind, usage });
+            }
+            Ok(Measured { value: Json::Bool(true), usage, cached: false, truncated: Vec::new() })
         }
         .boxed()
     }
@@ -98,9 +129,18 @@ impl Judge for Script {
 }
 
 async fn answer(judge: Option<Script>, questions: &Questions) -> (Answers, Vec<Ask>) {
+    answer_with(Partitioning::Off, judge, questions).await
+}
+
+async fn answer_with(
+    partitioning: Partitioning,
+    judge: Option<Script>,
+    questions: &Questions,
+) -> (Answers, Vec<Ask>) {
     let judge = judge.map(Arc::new);
     let dynamic = judge.clone().map(|judge| judge as Arc<dyn Judge>);
-    let answers = Cascade::new(scripted(), dynamic, 0.9).answer(questions).await;
+    let cascade = Cascade::new(scripted(), dynamic, 0.9).with_partitioning(partitioning);
+    let answers = cascade.answer(questions).await;
     let asks = judge.map(|judge| judge.asks.lock().unwrap().clone()).unwrap_or_default();
     (answers, asks)
 }
@@ -243,4 +283,72 @@ async fn no_questions_need_no_model() {
     let (answers, asks) = answer(Some(Script::default()), &Questions::default()).await;
     assert_eq!(answers, Answers::default());
     assert!(asks.is_empty());
+}
+
+/// Claims of which the model is sure and unsure, beside a question.
+fn claims() -> Questions {
+    // The script answers by id: "claim:…" is an unsure one.
+    let mut all = questions(&[&["claim:0", "claim:1"], &["sure of tone", "unsure of tone"]]);
+    all.unasked.push(("claim:2".to_owned(), Nobody::NoEvidence));
+    all
+}
+
+#[tokio::test]
+async fn unsure_claims_are_partitioned_in_the_one_call_and_the_judges_view_is_kept() {
+    let judge = Script { invents: Some("complementary"), ..Script::default() };
+    let (answers, asks) = answer_with(Partitioning::Escalated, Some(judge), &claims()).await;
+    assert_eq!(asks.len(), 1);
+    assert_eq!(asked(&asks[0]), [vec!["claim:0", "claim:1"], vec!["unsure of tone"]]);
+    assert_eq!(answers.partition.as_ref().unwrap().asked, [0, 1]);
+    // A fourth standing is one for claims, and none for other questions.
+    assert_eq!(answers.response("claim:0").unwrap().label.as_deref(), Some("complementary"));
+    assert_eq!(answers.response("unsure of tone").unwrap().by, AnswerBy::Local);
+    assert!(answers.truncated.contains(&"evidence for the judge: cut".to_owned()));
+}
+
+#[tokio::test]
+async fn all_claims_with_evidence_go_to_a_judge_that_partitions_always() {
+    let sure = questions(&[&["sure 1"]]);
+    let (_, asks) = answer_with(Partitioning::Always, Some(Script::default()), &sure).await;
+    assert!(asks.is_empty(), "what is no claim is asked as before");
+    let mut all = claims();
+    let options = all.inquiries[0].questions[0].clone();
+    all.inquiries[0].questions = vec![Question { id: "claim:0".into(), ..options }];
+    let (answers, asks) = answer_with(Partitioning::Always, Some(Script::default()), &all).await;
+    assert_eq!(asked(&asks[0])[0], ["claim:0"]);
+    assert_eq!(answers.response("claim:2").unwrap().by, AnswerBy::Nobody(Nobody::NoEvidence));
+}
+
+#[tokio::test]
+async fn a_malformed_partition_is_the_safe_default_and_the_models_answers_stay() {
+    let judge = Script { malformed: true, ..Script::default() };
+    let (answers, _) = answer_with(Partitioning::Escalated, Some(judge), &claims()).await;
+    let partition = answers.partition.as_ref().unwrap();
+    assert_eq!((partition.asked.as_slice(), partition.placed.len()), ([0, 1].as_slice(), 0));
+    assert!(partition.reason.as_ref().unwrap().starts_with("malformed: "));
+    assert_eq!(answers.response("claim:0").unwrap().by, AnswerBy::Local);
+    assert!(answers.degraded && answers.judge_error.is_some());
+    let unreachable = Script { fails: true, ..Script::default() };
+    let (answers, _) = answer_with(Partitioning::Off, Some(unreachable), &claims()).await;
+    assert_eq!(answers.partition, None);
+}
+
+fn measure(name: &str) -> Measure {
+    let (state, schema) = (Arc::new(Json::Null), Arc::new(Json::Bool(true)));
+    Measure { name: Arc::from(name), state, instructions: Json::Null, prompt: None, schema }
+}
+
+#[tokio::test]
+async fn metrics_are_measured_and_their_errors_are_recorded_beside_the_bill() {
+    let mut all = questions(&[&["sure 1"]]);
+    all.measures = vec![measure("tone"), measure("broken")];
+    let (answers, asks) = answer(Some(Script::default()), &all).await;
+    assert!(asks.is_empty());
+    assert_eq!(answers.metrics["tone"].value, Some(Json::Bool(true)));
+    assert_eq!(answers.metrics["broken"].value, None);
+    assert!(answers.metrics["broken"].error.as_ref().unwrap().contains("invalid"));
+    assert_eq!((answers.usage.judge_input_tokens, answers.judge.as_deref()), (20, Some("large")));
+    assert!(answers.degraded);
+    let (answers, _) = answer(None, &all).await;
+    assert_eq!(answers.metrics["tone"].error.as_deref(), Some("there is no judge"));
 }

@@ -333,3 +333,56 @@ fn a_verdict_belongs_to_the_span_that_answered_else_to_the_topmost_one() {
     assert_eq!((untold.evaluated_span_id, untold.response_id), (origin().root, None));
     assert_eq!(skipped(&origin(), &Skip::NoAnswer, &plan(), NOW).evaluated_span_id, origin().root);
 }
+
+#[test]
+fn a_service_is_scored_by_its_own_thresholds_and_the_verdict_says_which() {
+    let config: Config =
+        serde_saphyr::from_str("services: { 'support-*': { proceed: 0.99, regenerate: 0.1 } }").unwrap();
+    let plan = Plan::new(config, &Json::Null, "embedded", None, 0.9);
+    let questions = asked(&[EvidenceType::ToolMatch, EvidenceType::ToolMatch]);
+    let answers = Answers {
+        responses: vec![local(0, [0.9, 0.05, 0.05]), local(1, [0.05, 0.9, 0.05])],
+        ..Answers::default()
+    };
+    let own = verdict(&origin(), &story(), &questions, &answers, &plan, NOW);
+    assert_eq!(own.grounding.as_ref().unwrap().tier, Tier::Regenerate);
+    assert_eq!(own.provenance.thresholds["proceed"], 0.99);
+    let elsewhere = Story { service: Some("billing".to_owned()), ..story() };
+    let usual = verdict(&origin(), &elsewhere, &questions, &answers, &plan, NOW);
+    assert_eq!(usual.grounding.as_ref().unwrap().tier, Tier::Replan);
+    assert_eq!(usual.provenance.thresholds["proceed"], 0.8);
+    assert_eq!(own.provenance.plan, usual.provenance.plan);
+}
+
+#[test]
+fn both_views_stand_beside_the_score_where_the_judge_partitioned() {
+    use crate::domain::{DecisionStatus, JudgedPartition, Placed};
+    let questions = asked(&[EvidenceType::ToolMatch, EvidenceType::Inference]);
+    let placed = Placed {
+        claim: 1,
+        standing: Standing::Complementary,
+        evidence_type: EvidenceType::ComplementaryFinding,
+        refs: Vec::new(),
+        reasoning: None,
+    };
+    let partition = JudgedPartition {
+        asked: vec![1],
+        placed: vec![placed],
+        status: DecisionStatus::Resolved,
+        ..JudgedPartition::default()
+    };
+    let mut second = local(1, [0.4, 0.5, 0.1]);
+    second.by = AnswerBy::Judge;
+    second.label = Some("complementary".to_owned());
+    let answers = Answers {
+        responses: vec![local(0, [0.9, 0.05, 0.05]), second],
+        partition: Some(partition),
+        ..Answers::default()
+    };
+    let grounding = verdict(&origin(), &story(), &questions, &answers, &plan(), NOW).grounding.unwrap();
+    assert_eq!((grounding.score, grounding.tier), (1.0, Tier::Proceed));
+    let views = grounding.views.unwrap();
+    assert_eq!(views.local.standings, [Some(Standing::Grounded), Some(Standing::Ungrounded)]);
+    assert!((views.local.score - 1.0 / 1.6).abs() < 1e-9);
+    assert_eq!((views.judge.claims.len(), views.judge.score), (1, 1.0));
+}
