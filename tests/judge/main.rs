@@ -1,5 +1,6 @@
 //! The judge against scripted endpoints: here in the wire format of `POST chat/completions`, in `providers` in all of them.
 
+mod docs;
 mod metrics;
 mod partition;
 mod providers;
