@@ -184,6 +184,9 @@ pub struct Provenance {
     /// The calibration in force: `calibrated:` or `uncalibrated:` (whether people gave its labels) and its digest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calibration: Option<String>,
+    /// Digest of the judge's prompt templates, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prompts: Option<String>,
     /// assayd's version.
     pub version: String,
 }

@@ -78,6 +78,7 @@ pub(crate) fn full() -> Verdict {
             plan: "0f343b0931126a20".into(),
             thresholds: BTreeMap::from([("min_confidence".to_owned(), 0.9), ("proceed".to_owned(), 0.8)]),
             calibration: Some("calibrated:0f343b0931126a20".into()),
+            prompts: Some("9f2c0b11".into()),
             version: "0.1.0".into(),
         },
         usage: Usage {

@@ -77,6 +77,7 @@ impl Assayer {
             config.decide.min_confidence,
         );
         plan.calibration = calibration;
+        plan.prompts = prompts.filter(|digest| !digest.is_empty());
         let allowances = Allowances::new(asking.evaluators().budgets());
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
             .with_allowances(allowances)

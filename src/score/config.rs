@@ -116,21 +116,6 @@ impl Weights {
             EvidenceType::Unknown => self.unknown,
         }
     }
-
-    pub(super) fn set(&mut self, kind: EvidenceType, weight: f64) {
-        let place = match kind {
-            EvidenceType::ToolMatch => &mut self.tool_match,
-            EvidenceType::SpecificData => &mut self.specific_data,
-            EvidenceType::SignalMatch => &mut self.signal_match,
-            EvidenceType::ComplementaryFinding => &mut self.complementary_finding,
-            EvidenceType::Synthesis => &mut self.synthesis,
-            EvidenceType::NegEvidence => &mut self.neg_evidence,
-            EvidenceType::Inference => &mut self.inference,
-            EvidenceType::Domain => &mut self.domain,
-            EvidenceType::Unknown => &mut self.unknown,
-        };
-        *place = weight;
-    }
 }
 
 /// How probable it must be that a claim is bad, or good, for the answer's label. Claims that the judge picked count as they stand.

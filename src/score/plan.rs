@@ -23,6 +23,8 @@ pub struct Plan {
     /// What the probabilities were calibrated by, if they were ([`crate::domain::Provenance::calibration`]). Whoever sets it
     /// puts it into the hash too, with `questions`.
     pub calibration: Option<String>,
+    /// Digest of the judge's prompt templates, if there is a judge; set as `calibration` is.
+    pub prompts: Option<String>,
     /// Hash of all of the above and of the questions; 32 hex digits.
     pub hash: String,
     services: Services,
@@ -47,7 +49,7 @@ impl Plan {
         });
         let hash = digest(&["plan", &all.to_string()]);
         let services = Services::new(&score);
-        Self { score, decider, judge, min_confidence, calibration: None, hash, services }
+        Self { score, decider, judge, min_confidence, calibration: None, prompts: None, hash, services }
     }
 
     /// The plan with the scoring of this service; its hash is that of the whole plan.
@@ -60,12 +62,14 @@ impl Plan {
 
     /// What a verdict says of its making. `judge` is the judge's model if this verdict's judge was asked.
     pub fn provenance(&self, judge: Option<String>) -> Provenance {
+        let prompts = self.prompts.clone().filter(|_| judge.is_some());
         Provenance {
             decider: self.decider.clone(),
             judge,
             plan: self.hash.clone(),
             thresholds: self.thresholds(),
             calibration: self.calibration.clone(),
+            prompts,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

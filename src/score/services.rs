@@ -48,7 +48,7 @@ impl ServiceConfig {
         set(&mut config.label.hallucination, self.hallucination);
         set(&mut config.label.faithful, self.faithful);
         for (kind, weight) in &self.weights {
-            config.weights.set(*kind, *weight);
+            config.weights.set(kind.as_str(), *weight);
         }
         config
     }

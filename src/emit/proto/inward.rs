@@ -76,6 +76,7 @@ impl TryFrom<Verdict> for domain::Verdict {
                 plan: provenance.plan,
                 thresholds: provenance.thresholds,
                 calibration: provenance.calibration,
+                prompts: provenance.prompts,
                 version: provenance.version,
             },
             usage: domain::Usage {

@@ -38,6 +38,7 @@ impl From<&domain::Verdict> for Verdict {
                 thresholds: verdict.provenance.thresholds.clone(),
                 version: verdict.provenance.version.clone(),
                 calibration: verdict.provenance.calibration.clone(),
+                prompts: verdict.provenance.prompts.clone(),
             }),
             usage: Some(Usage {
                 decider_tokens: verdict.usage.decider_tokens,
