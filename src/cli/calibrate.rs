@@ -131,6 +131,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         faithful: Some(config.score.label.faithful),
     };
     let told = report(&report_on, &fitted, configured);
+    let wrong = tell::wrong(&fitted, &of(Part::Report).collect::<Vec<&Graded>>());
     fitted.report = serde_json::json!({
         "target_accuracy": args.target_accuracy,
         "split": args.split,
@@ -139,15 +140,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "reported_on": report_on.len(),
         "notes": notes,
         "report": told,
+        "wrong": wrong,
     });
     std::fs::write(&args.out, fitted.text())
         .with_context(|| format!("cannot write {}", args.out.display()))?;
     let text = match args.output {
         Output::Json => fitted.text(),
-        Output::Table => {
-            let report_part: Vec<&Graded> = of(Part::Report).collect();
-            tell::text(&fitted, &told, &report_part, fit_on.len(), &args.out)
-        }
+        Output::Table => tell::text(&fitted, &told, &wrong, fit_on.len(), &args.out),
     };
     super::print(&text)?;
     for note in &notes {

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::grade::Graded;
 use crate::cli::table::clipped;
 use crate::measure::{Fitted, Measured, Report, RiskPoint, Seen, Thresholds, report};
@@ -11,7 +13,7 @@ use crate::measure::{Fitted, Measured, Report, RiskPoint, Seen, Thresholds, repo
 const NAMED: usize = 10;
 
 /// The report.
-pub fn text(fitted: &Fitted, told: &Report, records: &[&Graded], fitted_on: usize, out: &Path) -> String {
+pub fn text(fitted: &Fitted, told: &Report, wrong: &[Wrong], fitted_on: usize, out: &Path) -> String {
     let word = if fitted.calibrated { "calibrated" } else { "UNCALIBRATED" };
     let by: Vec<String> = fitted.labeled_by.iter().map(|(by, count)| format!("{count} by {by}")).collect();
     let mut text = format!(
@@ -37,7 +39,7 @@ pub fn text(fitted: &Fitted, told: &Report, records: &[&Graded], fitted_on: usiz
         risk(&mut text, &told.decisions);
     }
     thresholds(&mut text, fitted, told);
-    wrong(&mut text, fitted, records);
+    tell_wrong(&mut text, wrong);
     let _ = writeln!(
         text,
         "\nwritten to {}; put it in force with `decide: {{ calibration: {} }}`",
@@ -109,30 +111,48 @@ fn thresholds(text: &mut String, fitted: &Fitted, told: &Report) {
     }
 }
 
-/// The answers that were judged most wrongly, so that a person can look at them.
-fn wrong(text: &mut String, fitted: &Fitted, records: &[&Graded]) {
-    let mut wrong: Vec<(f64, bool, &Graded)> = records
+/// An answer that the calibrated probability puts on the wrong side, so that a person can look at it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Wrong {
+    /// Whether something does not stand and was not seen; else nothing is wrong and something was seen.
+    pub missed: bool,
+    /// How far the probability is off.
+    pub off: f64,
+    /// The line, and the trace if it is known.
+    pub place: String,
+    /// The beginning of the response.
+    pub text: String,
+}
+
+/// The wrong answers among records, the most wrong first.
+pub fn wrong(fitted: &Fitted, records: &[&Graded]) -> Vec<Wrong> {
+    let mut wrong: Vec<Wrong> = records
         .iter()
         .filter_map(|graded| {
-            let is_bad = match &graded.seen {
+            let missed = match &graded.seen {
                 Seen::Answer { is_bad, .. } | Seen::Given { is_bad, is_claim: false, .. } => *is_bad,
                 Seen::Given { .. } | Seen::Question { .. } => return None,
             };
             let alone = report(std::slice::from_ref(&graded.seen), fitted, Thresholds::default());
-            let p = alone.answers.and_then(|measured| measured.brier).map(f64::sqrt)?;
             // The Brier score of one answer is the square of how far it is off.
-            (p > 0.5).then_some((p, is_bad, *graded))
+            let off = alone.answers.and_then(|measured| measured.brier).map(f64::sqrt)?;
+            let text = clipped(&graded.text, 80);
+            (off > 0.5).then(|| Wrong { missed, off, place: graded.place.clone(), text })
         })
         .collect();
-    wrong.sort_by(|one, other| other.0.total_cmp(&one.0));
-    for (is_missed, title) in [(false, "false alarms"), (true, "missed")] {
-        let these: Vec<_> = wrong.iter().filter(|(_, is_bad, _)| *is_bad == is_missed).collect();
+    wrong.sort_by(|one, other| other.off.total_cmp(&one.off));
+    wrong
+}
+
+fn tell_wrong(text: &mut String, wrong: &[Wrong]) {
+    for (missed, title) in [(false, "false alarms"), (true, "missed")] {
+        let these: Vec<&Wrong> = wrong.iter().filter(|wrong| wrong.missed == missed).collect();
         if these.is_empty() {
             continue;
         }
         let _ = writeln!(text, "\n{title}: {}", these.len());
-        for (p, _, graded) in these.iter().take(NAMED) {
-            let _ = writeln!(text, "  {:.2}  {}  {}", p, graded.place, clipped(&graded.text, 80));
+        for wrong in these.iter().take(NAMED) {
+            let _ = writeln!(text, "  {:.2}  {}  {}", wrong.off, wrong.place, wrong.text);
         }
     }
 }
