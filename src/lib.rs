@@ -6,7 +6,7 @@
 //! - 7 [`cli`]: arguments and exit codes
 //! - 6 [`evaluate`]: evaluation for programs that call it, by the name of any backend
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
-//! - 2 [`net`], [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`], [`gsar`]: sockets, files, models
+//! - 2 [`net`], [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`], [`gsar`], [`relay`]: sockets, files, models
 //! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`redact`], [`transcript`], [`kafka`], [`metrics`], [`logging`]: pure
 //! - 0 [`domain`], [`ticket`], [`error`], [`find`], [`secret`]: words, and what can be seen in a text without any of them
 
@@ -35,6 +35,7 @@ pub mod otlp;
 pub mod pipeline;
 pub mod receive;
 pub mod redact;
+pub mod relay;
 pub mod score;
 pub mod secret;
 pub mod serve;

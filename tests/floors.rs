@@ -14,6 +14,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("serve", 3),
     ("net", 2),
     ("receive", 2),
+    ("relay", 2),
     ("spool", 2),
     ("decide", 2),
     ("judge", 2),

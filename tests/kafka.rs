@@ -1,7 +1,8 @@
-//! Kafka as a source. In `cargo test` on librdkafka's mock of a cluster; with `ASSAYD_TEST_BROKERS=host:port` on real brokers.
+//! Kafka as a source, and a gateway in front of it. In `cargo test` on librdkafka's mock of a cluster; with `ASSAYD_TEST_BROKERS=host:port` on real brokers.
 
+#[path = "kafka/gateway.rs"]
+mod gateway;
 #[path = "kafka/support.rs"]
-#[expect(dead_code, reason = "other tests of Kafka use the rest")]
 mod support;
 
 use std::collections::BTreeSet;

@@ -8,7 +8,8 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Voice;
-use crate::pipeline::{App, Ended};
+use crate::config::Role;
+use crate::pipeline::{App, Ended, Gateway};
 use crate::{config, metrics};
 
 /// Run the daemon: spans in over OTLP, verdicts out
@@ -17,6 +18,8 @@ use crate::{config, metrics};
   assayd serve                              OTLP on 127.0.0.1:4317 and :4318, verdicts to standard output
   assayd serve --config config/assayd.yaml  the same, every key spelled out
   assayd serve --model ./my-checkpoint      with another decision model; also over POST /v1/systemone
+  assayd serve --role gateway               OTLP to the Kafka topic otlp_spans on localhost:9092
+  assayd serve --role worker --config config/kafka.yaml   from Kafka topics to verdicts
   curl -s 127.0.0.1:8321/metrics            what it did
 
 Exit codes: 0 stopped cleanly, 1 failed or gave up waiting, 64 the configuration is wrong.")]
@@ -27,11 +30,24 @@ pub struct Args {
     /// The decision model in place of the configured one; see `assayd config explain decide.model`
     #[arg(long)]
     model: Option<String>,
+    /// What this process does, whatever the configuration says: `all`; or, with Kafka between the two, `gateway` (OTLP to
+    /// Kafka) or `worker` (Kafka to verdicts)
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<Role>,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    match text {
+        "all" => Ok(Role::All),
+        "gateway" => Ok(Role::Gateway),
+        "worker" => Ok(Role::Worker),
+        _ => Err("a role is all, gateway or worker".to_owned()),
+    }
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut config = config::load(args.config.as_deref())?;
+    let mut config = config::load_as(args.config.as_deref(), args.role)?;
     if let Some(model) = &args.model {
         config.decide.model = crate::decide::ModelName::parse(model);
     }
@@ -39,6 +55,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     metrics::install()?;
     super::runtime()?.block_on(async move {
         let signals = Signals::listen()?;
+        if config.role == Role::Gateway {
+            let gateway = Gateway::bind(config).await?;
+            gateway.addresses().log();
+            gateway.run(signals.first()).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let app = App::bind(config).await?;
         app.addresses().log();
         let ended = app.run(signals.first()).await?;

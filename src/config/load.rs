@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Config;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Config, Role};
 
 /// Why a configuration cannot be used. The process ends with exit code 64.
 #[derive(Debug, thiserror::Error)]
@@ -33,23 +36,54 @@ pub enum ConfigError {
     },
 }
 
+/// What a configuration's text says of the OTLP listeners; all else is left to [`Config`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Mentioned {
+    receive: MentionedListeners,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MentionedListeners {
+    grpc: Option<IgnoredAny>,
+    http: Option<IgnoredAny>,
+}
+
 /// Reads and checks the file at `path`; without one, the defaults.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
-    let Some(path) = path else { return Ok(Config::default()) };
+    load_as(path, None)
+}
+
+/// The same for a process in that role, whatever the file says.
+pub fn load_as(path: Option<&Path>, role: Option<Role>) -> Result<Config, ConfigError> {
+    let Some(path) = path else { return parse_as("", "the configuration", role) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    parse(&text, &path.display().to_string())
+    parse_as(&text, &path.display().to_string(), role)
 }
 
 /// Reads and checks YAML `text`; `place` names it in messages.
 pub fn parse(text: &str, place: &str) -> Result<Config, ConfigError> {
+    parse_as(text, place, None)
+}
+
+fn parse_as(text: &str, place: &str, role: Option<Role>) -> Result<Config, ConfigError> {
     let is_blank = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
-    let config: Config = if is_blank {
+    let mut config: Config = if is_blank {
         Config::default()
     } else {
         serde_saphyr::from_str(text)
             .map_err(|error| ConfigError::Parse { place: place.to_owned(), message: error.to_string() })?
     };
+    config.role = role.unwrap_or(config.role);
+    if config.role == Role::Worker {
+        // A worker listens only where it is told to. The text is a configuration, so it can be read once more.
+        let mentioned: Mentioned =
+            if is_blank { Mentioned::default() } else { serde_saphyr::from_str(text).unwrap_or_default() };
+        config.receive.grpc = config.receive.grpc.filter(|_| mentioned.receive.grpc.is_some());
+        config.receive.http = config.receive.http.filter(|_| mentioned.receive.http.is_some());
+    }
     let problems = config.problems();
     if problems.is_empty() {
         Ok(config)
@@ -71,6 +105,29 @@ mod tests {
         assert_eq!(parse("", "x").unwrap(), Config::default());
         assert_eq!(parse("# only a comment\n\n", "x").unwrap(), Config::default());
         assert_eq!(parse("{}", "x").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn a_worker_listens_only_where_it_is_told_to() {
+        let kafka = "kafka: { brokers: [a:9092] }";
+        let worker = |text: &str| parse(text, "x").unwrap().receive;
+        let receive = worker(&format!("{{ role: worker, receive: {{ {kafka} }} }}"));
+        assert!(receive.grpc.is_none() && receive.http.is_none());
+        let receive = worker(&format!(
+            "{{ role: worker, receive: {{ {kafka}, http: {{ listen: 127.0.0.1:4318 }} }} }}"
+        ));
+        assert!(receive.grpc.is_none() && receive.http.is_some());
+        let receive = parse_as(&format!("receive: {{ {kafka} }}"), "x", Some(Role::Worker)).unwrap().receive;
+        assert!(receive.grpc.is_none());
+    }
+
+    #[test]
+    fn a_role_without_what_it_needs_is_refused() {
+        let missing = parse_as("", "the configuration", Some(Role::Worker)).unwrap_err().to_string();
+        assert!(missing.contains("receive.kafka is not set"), "{missing}");
+        assert!(message("{ role: gateway, receive: { grpc: null, http: null } }").contains("both"));
+        assert!(message("{ role: gateway, receive: { kafka: {} } }").contains("relay"));
+        assert!(parse("role: gateway", "x").is_ok());
     }
 
     #[test]

@@ -4,6 +4,6 @@ mod load;
 mod reference;
 mod settings;
 
-pub use load::{ConfigError, load, parse};
+pub use load::{ConfigError, load, load_as, parse};
 pub use reference::{annotated, explain, schema};
-pub use settings::{Config, Flow};
+pub use settings::{Config, Flow, Role};

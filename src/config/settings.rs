@@ -12,8 +12,14 @@ use crate::domain::Period;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// What this process does: `all` (spans in, verdicts out), or, with Kafka between the two, `gateway` (OTLP in, spans to the
+    /// topic of `relay`) or `worker` (spans from `receive.kafka`, verdicts out; OTLP only if `receive.grpc` or `receive.http`
+    /// is written down).
+    pub role: Role,
     /// How spans come in.
     pub receive: crate::receive::Config,
+    /// Where a gateway sends spans.
+    pub relay: crate::relay::Config,
     /// The local log of deliveries for `receive.acknowledge: stored`, in `data_dir`.
     pub spool: crate::spool::Config,
     /// When a trace is taken as complete.
@@ -49,7 +55,9 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            role: Role::All,
             receive: Default::default(),
+            relay: Default::default(),
             spool: Default::default(),
             assemble: Default::default(),
             ask: Default::default(),
@@ -74,6 +82,8 @@ impl Config {
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         self.receive.check(&mut problems);
+        self.relay.check(&mut problems);
+        self.check_role(&mut problems);
         self.spool.check(&mut problems);
         self.assemble.check(&mut problems);
         self.evaluate.check(&mut problems);
@@ -89,6 +99,35 @@ impl Config {
         self.log.check(&mut problems);
         problems
     }
+
+    fn check_role(&self, problems: &mut Vec<String>) {
+        let has_listener = self.receive.grpc.is_some() || self.receive.http.is_some();
+        let complaint = match self.role {
+            Role::Gateway if !has_listener => {
+                "role gateway takes OTLP, but both receive.grpc and receive.http are off"
+            }
+            Role::Gateway if self.receive.kafka.is_some() => {
+                "role gateway does not read Kafka: receive.kafka belongs to workers, relay says where a gateway writes"
+            }
+            Role::Worker if self.receive.kafka.is_none() => {
+                "role worker reads Kafka, but receive.kafka is not set"
+            }
+            _ => return,
+        };
+        problems.push(complaint.to_owned());
+    }
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Spans in, verdicts out.
+    All,
+    /// OTLP in, spans to Kafka.
+    Gateway,
+    /// Spans from Kafka, verdicts out.
+    Worker,
 }
 
 /// How many traces are worked on at once, and how the daemon stops.

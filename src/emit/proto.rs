@@ -1,6 +1,8 @@
 //! The verdict in protobuf (`proto/assayd/v1/verdict.proto`), and the way there and back.
 
 mod inward;
+#[cfg(test)]
+mod old_reader;
 mod outward;
 mod run;
 mod views;

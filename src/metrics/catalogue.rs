@@ -346,6 +346,35 @@ pub const RECEIVE_KAFKA_VANISHED: Metric = counter(
     &[],
     "Records that were to be read again and were gone from their topic: its retention is too short.",
 );
+/// Records of a gateway.
+pub const RELAY_RECORDS: Metric = counter(
+    "assayd_relay_records_total",
+    "records",
+    &[closed("result", &["ok", "split", "failed"])],
+    "Records that a gateway sent to Kafka; split ones were too large for the topic and went again in parts.",
+);
+/// Items that a gateway left out.
+pub const RELAY_LEFT_OUT: Metric = counter(
+    "assayd_relay_left_out_items_total",
+    "items",
+    &[],
+    "Spans and log records that are larger by themselves than a record may be; their senders were told.",
+);
+/// Time of a request in a gateway.
+pub const RELAY_SECONDS: Metric = histogram(
+    "assayd_relay_seconds",
+    "seconds",
+    SECONDS,
+    &[],
+    "Until the brokers had all of a request, by which its sender was answered.",
+);
+/// Connection of a gateway.
+pub const RELAY_CONNECTED: Metric = gauge(
+    "assayd_relay_connected",
+    "state",
+    &[],
+    "1 while a gateway can reach a Kafka broker, 0 while it cannot or this is no gateway.",
+);
 /// Deliveries stored.
 pub const SPOOL_APPENDS: Metric = counter(
     "assayd_spool_appends_total",
@@ -815,6 +844,10 @@ pub static ALL: &[Metric] = &[
     RECEIVE_KAFKA_COMMITS,
     RECEIVE_KAFKA_REDELIVERIES,
     RECEIVE_KAFKA_VANISHED,
+    RELAY_RECORDS,
+    RELAY_LEFT_OUT,
+    RELAY_SECONDS,
+    RELAY_CONNECTED,
     SPOOL_APPENDS,
     SPOOL_COMMIT_DELIVERIES,
     SPOOL_BYTES,

@@ -212,6 +212,26 @@ pub fn receive_kafka_vanished() {
     all::RECEIVE_KAFKA_VANISHED.add(1, []);
 }
 
+/// A record that a gateway sent: `result` is `ok`, `split` or `failed`.
+pub fn relay_record(result: &'static str) {
+    all::RELAY_RECORDS.add(1, [result.into()]);
+}
+
+/// Items of a request that are too large by themselves.
+pub fn relay_left_out(items: u64) {
+    all::RELAY_LEFT_OUT.add(items, []);
+}
+
+/// Until the brokers had all of a request.
+pub fn relay_seconds(took: Duration) {
+    all::RELAY_SECONDS.record(took.as_secs_f64(), []);
+}
+
+/// Whether a gateway can reach a broker.
+pub fn relay_connected(is_connected: bool) {
+    all::RELAY_CONNECTED.set(f64::from(u8::from(is_connected)), []);
+}
+
 /// Deliveries that were to be stored: `result` is `ok`, `full`, `too_large` or `failed`.
 pub fn spool_appends(result: &'static str, deliveries: usize) {
     all::SPOOL_APPENDS.add(deliveries as u64, [result.into()]);
@@ -546,6 +566,10 @@ mod tests {
         decide_failure(Fault::Fatal);
         decide_remote("ok");
         decide_remote_seconds(second);
+        relay_record("ok");
+        relay_left_out(1);
+        relay_seconds(second);
+        relay_connected(true);
         spool_appends("ok", 2);
         spool_commit(2, 100, second);
         spool_held(100, 2);

@@ -294,3 +294,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_written_as_protobuf_is_read_back_the_same() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
+    let mut spans = 0;
+    for folder in std::fs::read_dir(corpus).unwrap() {
+        let folder = folder.unwrap().path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "pb") {
+                continue;
+            }
+            let Ok(read) = super::decode_any(&std::fs::read(path).unwrap()) else { continue };
+            spans += read.spans.len();
+            let again = super::decode_protobuf(&super::to_traces(&read.spans).encode_to_vec()).unwrap();
+            assert_eq!(again.spans, read.spans);
+            let again = super::decode_protobuf(&super::to_logs(&read.logs).encode_to_vec()).unwrap();
+            assert_eq!(again.logs, read.logs);
+        }
+    }
+    assert!(spans > 100, "{spans} spans");
+}

@@ -86,9 +86,11 @@ impl App {
         let access = serve::Access::open(&config.serve)?;
         // The receivers open it again for themselves; what is wrong with it must show before anything runs.
         receive::Guard::open(&config.receive, &[])?;
+        // Without senders nothing is stored; but what an earlier run has stored still comes in.
+        let has_senders = grpc.is_some() || http.is_some() || config.data_dir.join("spool").exists();
         let stored = match config.receive.acknowledge {
-            Acknowledge::Stored => Some(stored::open(&config.data_dir, &config.spool).await?),
-            Acknowledge::Admitted => None,
+            Acknowledge::Stored if has_senders => Some(stored::open(&config.data_dir, &config.spool).await?),
+            Acknowledge::Stored | Acknowledge::Admitted => None,
         };
         let kafka = config.receive.kafka.as_ref();
         let kafka = kafka.map(|kafka| KafkaSource::open(kafka, &config.receive)).transpose()?;
@@ -253,12 +255,18 @@ async fn kafka_failed(kafka: Option<&mut RunningKafka>) -> StartError {
     }
 }
 
-async fn listen(what: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
+pub(super) async fn listen(
+    what: &'static str,
+    address: Option<SocketAddr>,
+) -> Result<Option<TcpListener>, StartError> {
     let Some(address) = address else { return Ok(None) };
     TcpListener::bind(address).await.map(Some).map_err(|source| unbound(what, address, source))
 }
 
-fn listen_blocking(what: &'static str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+pub(super) fn listen_blocking(
+    what: &'static str,
+    address: SocketAddr,
+) -> Result<std::net::TcpListener, StartError> {
     let listener = std::net::TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
@@ -266,12 +274,15 @@ fn listen_blocking(what: &'static str, address: SocketAddr) -> Result<std::net::
     listener.map_err(|source| unbound(what, address, source))
 }
 
-fn address(what: &'static str, listener: Option<&TcpListener>) -> Result<Option<SocketAddr>, StartError> {
+pub(super) fn address(
+    what: &'static str,
+    listener: Option<&TcpListener>,
+) -> Result<Option<SocketAddr>, StartError> {
     let Some(listener) = listener else { return Ok(None) };
     let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
     listener.local_addr().map(Some).map_err(|source| unbound(what, unspecified, source))
 }
 
-fn unbound(what: &'static str, address: SocketAddr, source: std::io::Error) -> StartError {
+pub(super) fn unbound(what: &'static str, address: SocketAddr, source: std::io::Error) -> StartError {
     StartError::Listen { what, address, source }
 }

@@ -58,6 +58,9 @@ pub enum StartError {
     /// Kafka cannot be read, or can no longer be.
     #[error(transparent)]
     Kafka(#[from] crate::receive::KafkaFailure),
+    /// The way to Kafka cannot be made.
+    #[error(transparent)]
+    Relay(#[from] crate::relay::RelayError),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),

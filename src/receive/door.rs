@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::{LogRecord, Span};
 use crate::error::Fault;
 use crate::ticket::{Outcome, Promise, Ticket};
 
@@ -53,6 +54,26 @@ pub trait Store: Fn(Raw) -> BoxFuture<'static, Result<Promise, Refusal>> + Send 
 
 impl<F: Fn(Raw) -> BoxFuture<'static, Result<Promise, Refusal>> + Send + Sync> Store for F {}
 
+/// What an admitted request had to leave outside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Spans and log records.
+    pub items: u64,
+    /// Why, for their sender; empty if there are none.
+    pub message: String,
+}
+
+/// Takes spans and log records to where they are safe, instead of inside.
+pub trait Forward:
+    Fn(Vec<Span>, Vec<LogRecord>) -> BoxFuture<'static, Result<LeftOut, Refusal>> + Send + Sync
+{
+}
+
+impl<F> Forward for F where
+    F: Fn(Vec<Span>, Vec<LogRecord>) -> BoxFuture<'static, Result<LeftOut, Refusal>> + Send + Sync
+{
+}
+
 /// The way in. Clones are the same door.
 #[derive(Clone)]
 pub struct Door {
@@ -61,6 +82,7 @@ pub struct Door {
     wait: Duration,
     queue: mpsc::Sender<Delivery>,
     store: Option<Arc<dyn Store>>,
+    forward: Option<Arc<dyn Forward>>,
     must_store: bool,
     closing: CancellationToken,
 }
@@ -81,6 +103,7 @@ pub fn open(config: &Config) -> (Door, mpsc::Receiver<Delivery>) {
         wait: config.wait.0,
         queue,
         store: None,
+        forward: None,
         must_store: config.acknowledge == Acknowledge::Stored,
         closing: CancellationToken::new(),
     };
@@ -94,12 +117,23 @@ impl Door {
         Self { store: Some(Arc::new(store)), ..self }
     }
 
+    /// The same door, but what it [`admit`](Self::admit)s goes to `forward`, within the same budget, and not inside.
+    pub fn forwarding(self, forward: impl Forward + 'static) -> Self {
+        Self { forward: Some(Arc::new(forward)), ..self }
+    }
+
     /// Admits spans for which `held` is held so far, or says within `receive.wait` why not. A refused promise is a retry.
-    pub async fn admit(&self, arrival: Arrival, held: Held) -> Result<(), Refusal> {
+    pub async fn admit(&self, arrival: Arrival, held: Held) -> Result<LeftOut, Refusal> {
         // Whatever happens to this future, the source must not hear "done" before the spans are inside.
         let ticket = arrival.promise.ticket();
+        if let Some(forward) = &self.forward {
+            let left_out = self.pass_on(&**forward, arrival, held).await?;
+            ticket.settle(Outcome::Done);
+            return Ok(left_out);
+        }
         let room = tokio::time::timeout(self.wait, self.room(&arrival, held)).await;
-        self.enter(arrival, room.unwrap_or(Err(Refusal::Full))?, ticket).await
+        self.enter(arrival, room.unwrap_or(Err(Refusal::Full))?, ticket).await?;
+        Ok(LeftOut::default())
     }
 
     /// Admits spans when there is room, however long that takes: for sources that can be paused.
@@ -146,6 +180,24 @@ impl Door {
             () = self.closing.cancelled() => Err(Refusal::Closing),
             room = room => room,
         }
+    }
+
+    /// Holds memory for the spans until whoever takes them has them.
+    async fn pass_on(
+        &self,
+        forward: &dyn Forward,
+        arrival: Arrival,
+        mut held: Held,
+    ) -> Result<LeftOut, Refusal> {
+        let bytes = arrival.weight();
+        self.fits(bytes)?;
+        let growing = tokio::time::timeout(self.wait, self.resize(&mut held, bytes));
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => return Err(Refusal::Closing),
+            grown = growing => grown.map_err(|_| Refusal::Full)?,
+        }
+        forward(arrival.spans, arrival.logs).await
     }
 
     /// Stores and hands over. The room is taken first: what is stored is always let in, and never refused afterwards.
@@ -245,9 +297,7 @@ mod tests {
     use std::sync::mpsc as reports;
 
     use super::*;
-    use crate::domain::{
-        Attributes, ByteSize, LogRecord, Period, Span, SpanId, SpanKind, Status, Time, TraceId, Value,
-    };
+    use crate::domain::{Attributes, ByteSize, Period, SpanId, SpanKind, Status, Time, TraceId, Value};
     use crate::otlp::{Encoding, Signal};
 
     fn config(max_bytes: u64) -> Config {
@@ -400,6 +450,32 @@ mod tests {
         assert!(deliveries.try_recv().is_err());
         door.admit(arrival(1).0, Held::default()).await.unwrap();
         assert!(deliveries.try_recv().is_ok(), "without its bytes it is not for the store");
+    }
+
+    #[tokio::test]
+    async fn what_is_passed_on_holds_memory_until_it_is_safe_and_is_refused_if_it_is_not() {
+        let one = span().weight();
+        let (door, _inside) = open(&config(2 * one as u64));
+        let (release, released) = tokio::sync::oneshot::channel::<Result<LeftOut, Refusal>>();
+        let released = std::sync::Mutex::new(Some(released));
+        let door = door.forwarding(move |spans: Vec<Span>, _| -> BoxFuture<'static, _> {
+            assert_eq!(spans.len(), 2);
+            let released = released.lock().unwrap().take();
+            Box::pin(async move { released.ok_or(Refusal::NotStored)?.await.unwrap() })
+        });
+        let waiting = tokio::spawn({
+            let door = door.clone();
+            async move { door.admit(arrival(2).0, Held::default()).await }
+        });
+        while door.held_bytes() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(door.admit(arrival(2).0, Held::default()).await, Err(Refusal::Full));
+        let left_out = LeftOut { items: 1, message: "too large".into() };
+        release.send(Ok(left_out.clone())).unwrap();
+        assert_eq!(waiting.await.unwrap(), Ok(left_out));
+        assert_eq!(door.admit(arrival(2).0, Held::default()).await, Err(Refusal::NotStored));
+        assert_eq!(door.held_bytes(), 0);
     }
 
     #[tokio::test]

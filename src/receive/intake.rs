@@ -13,7 +13,7 @@ use crate::ticket::Promise;
 
 use super::body::{self, Compression};
 use super::delivery::{Arrival, Raw};
-use super::door::{Door, Held, Refusal};
+use super::door::{Door, Held, LeftOut, Refusal};
 
 /// What may be read without leaving the async thread: well under a millisecond of work.
 const INLINE_BYTES: usize = 128 * 1024;
@@ -93,6 +93,20 @@ impl Refused {
     }
 }
 
+impl Accepted {
+    fn leave_out(&mut self, receiver: &'static str, left_out: LeftOut) {
+        if left_out.items == 0 {
+            return;
+        }
+        metrics::receive_rejected(receiver, "too_large", to_usize(left_out.items));
+        self.rejected += left_out.items;
+        if !self.message.is_empty() {
+            self.message.push_str("; ");
+        }
+        self.message.push_str(&left_out.message);
+    }
+}
+
 impl Intake {
     pub(super) fn new(receiver: &'static str, max_message: usize, door: Door) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -121,7 +135,7 @@ impl Intake {
         let (read, held) = self.read(content).await?;
         let Read { decoded, raw, own } = read;
         count_content(self.receiver, signal.as_str(), &decoded, raw.body.len(), own);
-        let accepted = Accepted { rejected: decoded.rejects.count, message: decoded.rejects.to_string() };
+        let mut accepted = Accepted { rejected: decoded.rejects.count, message: decoded.rejects.to_string() };
         let (spans, logs) = (decoded.spans.len(), decoded.logs.len());
         if spans + logs > 0 {
             let arrival = Arrival {
@@ -130,7 +144,8 @@ impl Intake {
                 promise: Promise::unheard(),
                 raw: Some(raw),
             };
-            self.door.admit(arrival, held).await?;
+            let left_out = self.door.admit(arrival, held).await?;
+            accepted.leave_out(self.receiver, left_out);
         }
         metrics::receive_request(self.receiver, signal.as_str());
         metrics::receive_spans(self.receiver, spans);
