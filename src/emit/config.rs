@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::kafka::{KafkaConfig, ValueFormat};
-pub use self::otlp::{ClientTls, OtlpCompression, OtlpConfig, OtlpProtocol};
+pub use self::otlp::{OtlpCompression, OtlpConfig, OtlpProtocol};
 pub use self::webhook::WebhookConfig;
 
 use crate::domain::{ByteSize, Period};

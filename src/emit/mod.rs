@@ -23,8 +23,8 @@ use crate::domain::Verdict;
 use crate::error::Fault;
 
 pub use config::{
-    ClientTls, Config, Fsync, JsonlConfig, KafkaConfig, OtlpCompression, OtlpConfig, OtlpProtocol,
-    RecentConfig, RetryConfig, RotateConfig, ValueFormat, WebhookConfig,
+    Config, Fsync, JsonlConfig, KafkaConfig, OtlpCompression, OtlpConfig, OtlpProtocol, RecentConfig,
+    RetryConfig, RotateConfig, ValueFormat, WebhookConfig,
 };
 pub use jsonl::Jsonl;
 pub use kafka::Kafka;

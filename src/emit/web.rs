@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Certificate, ClientBuilder, Identity, Response, redirect};
+use reqwest::{ClientBuilder, Response, redirect};
 
-use super::config::ClientTls;
+use crate::net::TlsClient;
 use crate::secret::Secret;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,25 +16,16 @@ const MOST_ANSWER: usize = 64 << 10;
 const MOST_TOLD: usize = 200;
 
 /// A client that follows no redirect: it would carry headers and content to a place that nobody configured.
-pub(super) fn client(timeout: Duration, tls: Option<&ClientTls>) -> Result<ClientBuilder, String> {
-    let mut builder = reqwest::Client::builder()
+pub(super) fn client(timeout: Duration, tls: Option<&TlsClient>) -> Result<ClientBuilder, String> {
+    let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout)
         .redirect(redirect::Policy::none())
         .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")));
-    let Some(tls) = tls else { return Ok(builder) };
-    if let Some(path) = &tls.ca {
-        let certificates = Certificate::from_pem_bundle(&pem(path)?)
-            .map_err(|error| format!("{} holds no certificates: {error}", path.display()))?;
-        builder = builder.tls_certs_only(certificates);
+    match tls {
+        Some(tls) => tls.apply(builder).map_err(|error| error.to_string()),
+        None => Ok(builder),
     }
-    if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
-        let both = [pem(key)?, pem(certificate)?].join(&b'\n');
-        let identity = Identity::from_pem(&both)
-            .map_err(|error| format!("{} and {}: {error}", certificate.display(), key.display()))?;
-        builder = builder.identity(identity);
-    }
-    Ok(builder)
 }
 
 /// A file of certificates or keys.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::Period;
+use crate::net::TlsClient;
 use crate::secret::Secret;
 
 /// An OTLP receiver, such as the OpenTelemetry Collector before the tracing backend. Each verdict becomes log records
@@ -34,8 +34,8 @@ pub struct OtlpConfig {
     pub skipped: bool,
     /// Whether the texts of claims, explanations and reasoning are sent.
     pub texts: bool,
-    /// Certificates for `https`. Not set means: trust the system's authorities, and show none.
-    pub tls: Option<ClientTls>,
+    /// Authorities and a certificate of assayd's own for `https`, beyond the system's authorities.
+    pub tls: Option<TlsClient>,
 }
 
 impl Default for OtlpConfig {
@@ -73,26 +73,6 @@ pub enum OtlpCompression {
     Gzip,
     /// Not at all.
     None,
-}
-
-/// Encryption towards a server.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ClientTls {
-    /// Certificates of the authorities to trust, and no others, as a PEM file. Not set means those of the system.
-    pub ca: Option<PathBuf>,
-    /// assayd's own certificate, as a PEM file, for servers that ask for one.
-    pub certificate: Option<PathBuf>,
-    /// The key of that certificate, as a PEM file.
-    pub key: Option<PathBuf>,
-}
-
-impl ClientTls {
-    pub(super) fn check(&self, place: &str, problems: &mut Vec<String>) {
-        if self.certificate.is_some() != self.key.is_some() {
-            problems.push(format!("{place} needs both certificate and key, or neither"));
-        }
-    }
 }
 
 impl OtlpConfig {

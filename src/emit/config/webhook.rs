@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::otlp::{ClientTls, check_headers, check_url};
+use super::otlp::{check_headers, check_url};
 use crate::domain::{Label, Period, Tier, Verdict};
+use crate::net::TlsClient;
 use crate::secret::Secret;
 
 /// An address that failing verdicts are posted to, as JSON, signed after the Standard Webhooks specification. Redirects are not
@@ -46,9 +47,9 @@ pub struct WebhookConfig {
     /// Addresses that may be posted to although they are link-local or serve a cloud's metadata, which is refused otherwise.
     #[serde(default)]
     pub allow_addresses: Vec<IpAddr>,
-    /// Certificates for `https`. Not set means: trust the system's authorities, and show none.
+    /// Authorities and a certificate of assayd's own for `https`, beyond the system's authorities.
     #[serde(default)]
-    pub tls: Option<ClientTls>,
+    pub tls: Option<TlsClient>,
 }
 
 fn failing_labels() -> Vec<String> {

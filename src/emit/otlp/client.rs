@@ -134,11 +134,10 @@ fn grpc(config: &OtlpConfig) -> Result<LogsServiceClient<Channel>, String> {
         .timeout(config.timeout.0);
     if config.endpoint.starts_with("https://") {
         let files = config.tls.clone().unwrap_or_default();
-        let mut tls = ClientTlsConfig::new();
-        tls = match &files.ca {
-            Some(path) => tls.ca_certificate(Certificate::from_pem(web::pem(path)?)),
-            None => tls.with_native_roots(),
-        };
+        let mut tls = ClientTlsConfig::new().with_native_roots();
+        if let Some(path) = &files.ca {
+            tls = tls.ca_certificate(Certificate::from_pem(web::pem(path)?));
+        }
         if let (Some(certificate), Some(key)) = (&files.certificate, &files.key) {
             tls = tls.identity(Identity::from_pem(web::pem(certificate)?, web::pem(key)?));
         }

@@ -22,8 +22,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use super::*;
 use crate::domain::Period;
-use crate::emit::config::{ClientTls, OtlpCompression, OtlpProtocol, RecentConfig, RetryConfig};
+use crate::emit::config::{OtlpCompression, OtlpProtocol, RecentConfig, RetryConfig};
 use crate::emit::{Recent, Sinks, sample};
+use crate::net::TlsClient;
 use crate::secret::Secret;
 
 /// A receiver that answers as scripted, then takes everything. Over both protocols it keeps what came, and when.
@@ -353,7 +354,7 @@ async fn over_tls_only_the_trusted_receiver_gets_the_records() {
     std::fs::write(&own, &certificate).unwrap();
     std::fs::write(&own_key, &key).unwrap();
     let mut config = OtlpConfig { endpoint: format!("https://localhost:{port}"), ..OtlpConfig::default() };
-    config.tls = Some(ClientTls { ca: Some(ca), certificate: Some(own), key: Some(own_key) });
+    config.tls = Some(TlsClient { ca: Some(ca), certificate: Some(own), key: Some(own_key) });
     Otlp::open(&config).unwrap().write(&sample::full()).await.unwrap();
     assert_eq!(receiver.requests().len(), 1);
 
@@ -361,7 +362,7 @@ async fn over_tls_only_the_trusted_receiver_gets_the_records() {
     let error = Otlp::open(&config).unwrap().write(&sample::full()).await.unwrap_err();
     assert_eq!(error.fault, Fault::Transient, "{error}");
     assert_eq!(receiver.requests().len(), 1);
-    config.tls = Some(ClientTls { ca: Some(folder.path().join("none.pem")), ..ClientTls::default() });
+    config.tls = Some(TlsClient { ca: Some(folder.path().join("none.pem")), ..TlsClient::default() });
     let error = Otlp::open(&config).err().unwrap();
     assert!(error.to_string().contains("none.pem"), "{error}");
 }
