@@ -1,4 +1,4 @@
-//! Deterministic simulation: the real assembler and tickets under simulated clocks, disks and crashes. Every
+//! Deterministic simulation: the real assembler, tickets and Kafka ledger under simulated clocks, disks, brokers and crashes. Every
 //! history follows from its seed, so that one that fails can be played again.
 //!
 //! - `cargo test --test simulation`: the seeds that once failed, and some more.
@@ -14,5 +14,7 @@
 mod cast;
 #[path = "simulation/dice.rs"]
 mod dice;
+#[path = "simulation/kafka.rs"]
+mod kafka;
 #[path = "simulation/stored.rs"]
 mod stored;

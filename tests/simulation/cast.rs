@@ -102,7 +102,10 @@ pub enum Manner {
 pub struct Process {
     assembler: Assembler<Ticket>,
     tasks: Vec<ClosedTrace<Ticket>>,
-    pub now: Time,
+    /// The machine's clock: it may be set.
+    now: Time,
+    /// Time that only goes on, as the thread of Kafka counts it.
+    pub steady: Time,
     most_open: usize,
     manner: Manner,
 }
@@ -122,7 +125,14 @@ impl Process {
             keep_traces: NonZeroUsize::new(dice.below(5) + 1).unwrap(),
             ..Config::default()
         };
-        Self { assembler: Assembler::new(config), tasks: Vec::new(), now: START, most_open, manner }
+        Self {
+            assembler: Assembler::new(config),
+            tasks: Vec::new(),
+            now: START,
+            steady: START,
+            most_open,
+            manner,
+        }
     }
 
     /// Its clock goes on, or jumps.
@@ -136,6 +146,7 @@ impl Process {
 
     pub fn wait(&mut self, time: Duration) {
         self.now = self.now + time;
+        self.steady = self.steady + time;
     }
 
     /// A delivery comes in.

@@ -30,6 +30,11 @@ impl Dice {
     pub fn percent(&mut self, chance: u64) -> bool {
         self.throw() % 100 < chance
     }
+
+    /// One of them, if there is one.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() { None } else { Some(from[self.below(from.len())]) }
+    }
 }
 
 /// Plays the histories of `ASSAYD_SEED`, or of the seeds up to `ASSAYD_SEEDS`, or else of `regression` and some more. A history that
