@@ -15,6 +15,8 @@ mod disk;
 mod flood;
 #[path = "faults/judge.rs"]
 mod judge;
+#[path = "faults/kafka.rs"]
+mod kafka;
 #[path = "faults/kills.rs"]
 mod kills;
 #[path = "faults/sinks.rs"]

@@ -7,12 +7,14 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::mocking::MockCluster;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use serde_json::Value;
 
 use super::daemon::{Daemon, PATIENCE, settings};
 use super::traffic::{Sender, all_have_verdicts, repeats_agree, trace, traces_of, written};
 
+const PARTITIONS: i32 = 2;
 /// Verdicts that a daemon tries again soon.
 const RETRY: &str = "retry: { first: 50ms, longest: 500ms }";
 
@@ -62,9 +64,13 @@ struct Topic {
 impl Topic {
     fn read(brokers: &str, name: &str) -> Self {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", brokers).set("group.id", "test").set("auto.offset.reset", "earliest");
+        config.set("bootstrap.servers", brokers).set("group.id", "test");
         let consumer: BaseConsumer = config.create().unwrap();
-        consumer.subscribe(&[name]).unwrap();
+        let mut list = TopicPartitionList::new();
+        for partition in 0..PARTITIONS {
+            list.add_partition_offset(name, partition, Offset::Beginning).unwrap();
+        }
+        consumer.assign(&list).unwrap();
         Self { consumer, verdicts: Vec::new() }
     }
 
@@ -94,7 +100,7 @@ impl Topic {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_away_slow_or_failing_gets_its_verdicts_when_it_is_back() {
     let cluster = MockCluster::new(1).unwrap();
-    cluster.create_topic("verdicts", 2, 1).unwrap();
+    cluster.create_topic("verdicts", PARTITIONS, 1).unwrap();
     let brokers = cluster.bootstrap_servers();
     let folder = tempfile::tempdir().unwrap();
     let emit =
