@@ -11,122 +11,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use assayd::config::Config;
-use assayd::decide::{self, Reply, Scripted};
-use assayd::domain::{Decision, Inquiry, Period};
+use assayd::decide::{self, Scripted};
+use assayd::domain::{Inquiry, Period};
 use assayd::emit::{Fsync, JsonlConfig};
 use assayd::pipeline::{App, Assayer, Ended};
 use assayd::receive::{Acknowledge, Grpc};
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+
+#[path = "common/load.rs"]
+mod load;
+
+use load::SPANS_PER_TRACE;
 
 /// Exporters that send at the same time; each waits for its reply, as an SDK's batch processor does.
 const SENDERS: u64 = 4;
-const SPANS_PER_TRACE: u64 = 10;
 /// 51 traces of ten spans: about what a batch processor sends at most by default.
 const TRACES_PER_REQUEST: u64 = 51;
-
-fn text(key: &str, value: String) -> KeyValue {
-    let value = Some(AnyValue { value: Some(any_value::Value::StringValue(value)) });
-    KeyValue { key: key.into(), value, ..Default::default() }
-}
-
-/// A run of an agent: root, two model calls, one tool, six spans of HTTP clients and databases.
-fn trace(number: u64) -> Vec<Span> {
-    let request =
-        format!(r#"{{"role":"user","parts":[{{"type":"text","content":"Was order {number} paid?"}}]}}"#);
-    let call = format!(
-        r#"{{"role":"assistant","parts":[{{"type":"tool_call","id":"c{number}","name":"lookup","arguments":{{"id":{number}}}}}]}}"#
-    );
-    let result = format!(
-        r#"{{"role":"tool","parts":[{{"type":"tool_call_response","id":"c{number}","response":"order {number}: paid on 3 May"}}]}}"#
-    );
-    let answer = format!(
-        r#"{{"role":"assistant","parts":[{{"type":"text","content":"Order {number} was paid on 3 May."}}]}}"#
-    );
-    let chat = |input: String, output: &str| {
-        vec![
-            text("gen_ai.operation.name", "chat".into()),
-            text("gen_ai.request.model", "gpt-4o".into()),
-            text("gen_ai.input.messages", format!("[{input}]")),
-            text("gen_ai.output.messages", format!("[{output}]")),
-        ]
-    };
-    let noise =
-        || vec![text("http.request.method", "GET".into()), text("url.full", "http://db/orders".into())];
-    let attributes = [
-        vec![
-            text("gen_ai.operation.name", "invoke_agent".into()),
-            text("gen_ai.agent.name", "refunds".into()),
-        ],
-        chat(request.clone(), &call),
-        vec![
-            text("gen_ai.operation.name", "execute_tool".into()),
-            text("gen_ai.tool.name", "lookup".into()),
-            text("gen_ai.tool.call.id", format!("c{number}")),
-            text("gen_ai.tool.call.result", format!("order {number}: paid on 3 May")),
-        ],
-        chat(format!("{request},{call},{result}"), &answer),
-        noise(),
-        noise(),
-        noise(),
-        noise(),
-        noise(),
-        noise(),
-    ];
-    let span_id = |position: u64| (number * SPANS_PER_TRACE + position + 1).to_be_bytes().to_vec();
-    let spans = attributes.into_iter().zip(0..).map(|(attributes, position)| Span {
-        trace_id: u128::from(number + 1).to_be_bytes().to_vec(),
-        span_id: span_id(position),
-        parent_span_id: if position == 0 { Vec::new() } else { span_id(0) },
-        name: "span".into(),
-        start_time_unix_nano: 1_796_025_600_000_000_000 + position,
-        end_time_unix_nano: 1_796_025_600_001_000_000 + position,
-        attributes,
-        ..Default::default()
-    });
-    spans.collect()
-}
-
-fn request(first: u64) -> ExportTraceServiceRequest {
-    let spans = (first..first + TRACES_PER_REQUEST).flat_map(trace).collect();
-    let resource = Resource { attributes: vec![text("service.name", "bench".into())], ..Default::default() };
-    let scope_spans = vec![ScopeSpans { spans, ..Default::default() }];
-    ExportTraceServiceRequest {
-        resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans, ..Default::default() }],
-    }
-}
-
-fn grounded(inquiry: &Inquiry) -> Reply {
-    let decisions = inquiry.questions.iter().map(|question| {
-        let labels = question.kind.labels();
-        let rest = 0.02 / (labels.len() - 1) as f64;
-        let probabilities =
-            labels.iter().map(|label| if label == "grounded" { 0.98 } else { rest }).collect();
-        Ok(Decision { probabilities, tokens: 1 })
-    });
-    Reply { decisions: decisions.collect(), input_tokens: 1, truncated: false }
-}
-
-/// CPU seconds of this process, and its resident memory in MB.
-fn spent() -> (f64, f64) {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let resident =
-        pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or_default();
-    ((ticks(11) + ticks(12)) / 100.0, resident * 4096.0 / 1e6)
-}
 
 async fn send(at: String, next: Arc<AtomicU64>, until: Instant) -> io::Result<u64> {
     let mut client = TraceServiceClient::connect(at).await.map_err(io::Error::other)?;
     let mut traces = 0;
     while Instant::now() < until {
         let first = next.fetch_add(TRACES_PER_REQUEST, Ordering::Relaxed);
-        let message = request(first);
+        let message = load::request(
+            (first..first + TRACES_PER_REQUEST).flat_map(|number| load::trace(number, 0)).collect(),
+        );
         // Refused means come back: the same request, a little later.
         while client.export(message.clone()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -147,7 +56,8 @@ async fn run(seconds: u64) -> anyhow::Result<()> {
     config.assemble.root_grace = Period::millis(50);
     config.emit.jsonl =
         Some(JsonlConfig { path: verdicts.clone(), fsync: Fsync::Never, ..JsonlConfig::default() });
-    let desk = decide::start_with(Scripted::new(|inquiry: &Inquiry| Ok(grounded(inquiry))), &config.decide)?;
+    let desk =
+        decide::start_with(Scripted::new(|inquiry: &Inquiry| Ok(load::grounded(inquiry))), &config.decide)?;
     let assayer = Assayer::new(&config, desk, None);
     let app = App::bind_with(config, assayer).await?;
     let at = format!("http://{}", app.addresses().grpc.expect("it listens"));
@@ -156,7 +66,7 @@ async fn run(seconds: u64) -> anyhow::Result<()> {
         let _ = stopped.await;
     }));
 
-    let (cpu_before, memory_before) = spent();
+    let (cpu_before, memory_before) = load::spent("self");
     let started = Instant::now();
     let until = started + Duration::from_secs(seconds);
     let next = Arc::new(AtomicU64::new(0));
@@ -169,7 +79,7 @@ async fn run(seconds: u64) -> anyhow::Result<()> {
     let _ = stop.send(());
     let ended = daemon.await??;
     let took = started.elapsed().as_secs_f64();
-    let (cpu_after, memory_after) = spent();
+    let (cpu_after, memory_after) = load::spent("self");
     anyhow::ensure!(ended == Ended::Drained, "traces were left behind: {ended:?}");
 
     let cpu = cpu_after - cpu_before;

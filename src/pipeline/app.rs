@@ -127,6 +127,11 @@ impl App {
         self.addresses
     }
 
+    /// The way in, for a source in this process. Nothing that comes this way is stored.
+    pub fn door(&self) -> Door {
+        self.door.0.clone()
+    }
+
     /// Runs until `shutdown`, or until a receiver fails; then stops: not ready, receivers stop, the door closes, traces finish,
     /// sinks have them, admin last.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Ended, StartError> {
