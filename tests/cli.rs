@@ -140,6 +140,21 @@ fn replay_explains_which_evaluators_would_be_asked_and_why_not() {
 }
 
 #[test]
+fn evaluators_that_nobody_can_answer_are_noted_by_a_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "idle.yaml", "evaluate: { use: [toxicity, loop, context_relevance] }\n");
+    let output = assayd(&["config", "check", path.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("nobody can answer toxicity: give a decision model"),
+        "{}",
+        stderr(&output)
+    );
+    let catalogue = assayd(&["config", "evaluators"]);
+    assert!(stdout(&catalogue).contains("#### `prompt_injection`"));
+}
+
+#[test]
 fn a_wrong_evaluator_ends_with_64_and_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, "wrong.yaml", "evaluate: { use: [toxcity, pormpt_injection] }\n");

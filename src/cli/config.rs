@@ -1,4 +1,4 @@
-//! `assayd config`: check a file, print the schema, explain a key.
+//! `assayd config`: check a file, print the schema, explain a key, list the built-in evaluators.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use crate::config;
 #[command(after_help = "Examples:
   assayd config check assayd.yaml
   assayd config explain assemble.root_grace
+  assayd config evaluators
   assayd config schema > assayd.schema.json
   assayd config default > assayd.yaml")]
 pub struct Args {
@@ -34,17 +35,23 @@ enum Command {
     },
     /// Print every key with its default
     Default,
+    /// Print the built-in evaluators: what each finds out, reads and asks
+    Evaluators,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Check { file } => {
-            config::load(Some(&file))?;
+            let config = config::load(Some(&file))?;
+            for note in config.notes() {
+                super::complain(&format!("note: {note}"));
+            }
             super::print(&format!("{}: fine\n", file.display()))?;
         }
         Command::Schema => super::print(&format!("{:#}\n", config::schema()))?,
         Command::Default => super::print(&config::annotated())?,
+        Command::Evaluators => super::print(&crate::ask::reference())?,
         Command::Explain { key } => match config::explain(&key) {
             Ok(text) => super::print(&text)?,
             Err(names) => {

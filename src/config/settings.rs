@@ -78,6 +78,25 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What can be used as it is and will not do what somebody may expect.
+    pub fn notes(&self) -> Vec<String> {
+        let evaluators = crate::ask::Evaluators::new(&self.evaluate);
+        let mut idle = Vec::new();
+        if self.judge.model().is_none() {
+            idle.extend(evaluators.measured());
+            if self.decide.model == crate::decide::ModelName::Embedded {
+                idle.extend(evaluators.general());
+            }
+        }
+        let note = |names: &[std::sync::Arc<str>]| {
+            format!(
+                "nobody can answer {}: give a decision model that answers any question (decide.model), or a judge",
+                names.join(", ")
+            )
+        };
+        if idle.is_empty() { Vec::new() } else { vec![note(&idle)] }
+    }
+
     /// All cross-field problems at once; none if the configuration can be used.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();

@@ -78,6 +78,7 @@ impl Assayer {
         );
         plan.calibration = calibration;
         plan.prompts = prompts.filter(|digest| !digest.is_empty());
+        warn_of_idle(&asking, &desk, judge.is_some());
         let allowances = Allowances::new(asking.evaluators().budgets());
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
             .with_allowances(allowances)
@@ -178,6 +179,25 @@ fn calibrated(config: &Config, fitted: Option<&Fitted>) -> Config {
         }
     }
     config
+}
+
+/// An evaluator that nobody can answer would be a silent one: said at the start, and in `GET /v1/status`.
+fn warn_of_idle(asking: &Asking, desk: &Desk, has_judge: bool) {
+    if has_judge {
+        return;
+    }
+    let mut idle = asking.evaluators().measured();
+    if !desk.info().capabilities.general {
+        idle.extend(asking.evaluators().general());
+    }
+    if !idle.is_empty() {
+        let (names, model) = (idle.join(", "), &desk.info().name);
+        tracing::warn!(
+            evaluators = names,
+            model,
+            "nobody can answer these evaluators: the decision model does not, and there is no judge"
+        );
+    }
 }
 
 /// Conversion is pure computing: a large trace gets a thread that may block.

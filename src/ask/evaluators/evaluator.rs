@@ -101,6 +101,17 @@ impl Evaluators {
         evaluators.chain(self.metrics.iter().map(|metric| Arc::clone(&metric.name))).collect()
     }
 
+    /// The evaluators whose questions only a model for any question, or the judge, can answer.
+    pub fn general(&self) -> Vec<Arc<str>> {
+        let all = self.others.iter().filter(|evaluator| matches!(evaluator.work, Work::Ask(_)));
+        all.map(|evaluator| Arc::clone(&evaluator.name)).collect()
+    }
+
+    /// Own metrics, which the judge alone can answer.
+    pub fn measured(&self) -> Vec<Arc<str>> {
+        self.metrics.iter().map(|metric| Arc::clone(&metric.name)).collect()
+    }
+
     /// The most questions of each evaluator that may go to the judge in an hour, where there is a limit.
     pub fn budgets(&self) -> Vec<(Arc<str>, NonZeroU32)> {
         let all = self.grounding.iter().chain(&self.others);

@@ -9,7 +9,9 @@ use opentelemetry_proto::tonic::common::v1::{
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-use crate::domain::{AssayedClaim, Grounding, Json, Label, Outcome, Standing, TaskAnswer, Verdict};
+use crate::domain::{
+    AssayedClaim, Grounding, Json, Label, Outcome, Questions, Standing, TaskAnswer, Verdict,
+};
 
 /// The event's name.
 pub(super) const EVENT: &str = "gen_ai.evaluation.result";
@@ -28,7 +30,9 @@ pub(super) struct Style {
 /// The records of a verdict: grounding first, then the other questions and metrics by name.
 pub(super) fn records(verdict: &Verdict, style: Style) -> Vec<LogRecord> {
     let mut all = vec![grounding(verdict, style)];
-    all.extend(verdict.answers.iter().map(|(id, answer)| question(verdict, id, answer, style)));
+    // One event for each evaluator: the answers about single steps are summed up under its name.
+    let whole = verdict.answers.iter().filter(|(id, _)| Questions::label(id) == id.as_str());
+    all.extend(whole.map(|(id, answer)| question(verdict, id, answer, style)));
     for (id, metric) in &verdict.metrics {
         let mut record = bare(verdict, id);
         match &metric.value {
