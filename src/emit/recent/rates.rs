@@ -76,15 +76,37 @@ pub struct Pair {
     pub tally: Tally,
 }
 
-/// Counts by service and agent, in slots that hold something.
+/// What was counted for one agent: the slots that hold something, oldest first.
+#[derive(Debug, Default)]
+struct Track {
+    slots: VecDeque<(u64, Tally)>,
+}
+
+impl Track {
+    /// A clock that was set back counts into the latest slot.
+    fn count(&mut self, slot: u64, outcome: Outcome, label: Option<Label>) {
+        let latest = self.slots.back().map_or(slot, |(latest, _)| slot.max(*latest));
+        if self.slots.back().is_none_or(|(last, _)| *last < latest) {
+            self.slots.push_back((latest, Tally::default()));
+        }
+        if let Some((_, tally)) = self.slots.back_mut() {
+            tally.count(outcome, label);
+        }
+        while self.slots.front().is_some_and(|(first, _)| first + SLOTS <= latest) {
+            self.slots.pop_front();
+        }
+    }
+}
+
+/// Counts by service and agent.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    pairs: HashMap<Option<String>, HashMap<Option<String>, VecDeque<(u64, Tally)>>>,
-    count: usize,
+    tracks: HashMap<Option<String>, HashMap<Option<String>, Track>>,
+    pairs: usize,
 }
 
 impl Rates {
-    /// Counts a verdict. A clock that was set back counts into the latest slot.
+    /// Counts a verdict.
     pub fn count(
         &mut self,
         now: Time,
@@ -93,37 +115,17 @@ impl Rates {
         outcome: Outcome,
         label: Option<Label>,
     ) {
-        let slots = self.slots(service, agent);
-        let slot = slots.back().map_or(0, |(last, _)| *last).max(now.0 / NANOS / SLOT);
-        match slots.back_mut().filter(|(last, _)| *last == slot) {
-            Some((_, tally)) => tally.count(outcome, label),
-            None => {
-                let mut tally = Tally::default();
-                tally.count(outcome, label);
-                slots.push_back((slot, tally));
-            }
-        }
-        while slots.front().is_some_and(|(first, _)| first + SLOTS <= slot) {
-            slots.pop_front();
-        }
+        self.track(service, agent).count(now.0 / NANOS / SLOT, outcome, label);
     }
 
-    fn slots(&mut self, service: &Option<String>, agent: &Option<String>) -> &mut VecDeque<(u64, Tally)> {
-        let is_known = self.pairs.get(service).is_some_and(|agents| agents.contains_key(agent));
-        let other = Some(OTHER.to_owned());
-        let (service, agent) = match is_known || self.count < MAX_PAIRS {
-            true => (service, agent),
-            false => (&other, &other),
-        };
-        if !is_known && self.count < MAX_PAIRS {
-            self.count += 1;
+    fn track(&mut self, service: &Option<String>, agent: &Option<String>) -> &mut Track {
+        let is_known = self.tracks.get(service).is_some_and(|agents| agents.contains_key(agent));
+        let is_told_apart = is_known || self.pairs < MAX_PAIRS;
+        if is_told_apart && !is_known {
+            self.pairs += 1;
         }
-        // The names are copied only where they are new.
-        if !self.pairs.contains_key(service) {
-            self.pairs.insert(service.clone(), HashMap::new());
-        }
-        let agents = self.pairs.entry(service.clone()).or_default();
-        agents.entry(agent.clone()).or_default()
+        let name = |name: &Option<String>| if is_told_apart { name.clone() } else { Some(OTHER.to_owned()) };
+        self.tracks.entry(name(service)).or_default().entry(name(agent)).or_default()
     }
 
     /// The last `points` stretches of `slots_each` slots, the last one being now's; of one service or agent, or of all.
@@ -146,9 +148,9 @@ impl Rates {
             })
             .collect();
         let wanted = |name: &Option<String>, wish: Option<&str>| wish.is_none() || name.as_deref() == wish;
-        let chosen = self.pairs.iter().filter(|(name, _)| wanted(name, service));
+        let chosen = self.tracks.iter().filter(|(name, _)| wanted(name, service));
         let chosen = chosen.flat_map(|(_, agents)| agents).filter(|(name, _)| wanted(name, agent));
-        for (slot, tally) in chosen.flat_map(|(_, slots)| slots) {
+        for (slot, tally) in chosen.flat_map(|(_, track)| &track.slots) {
             let place = slot.checked_sub(start).map(|offset| (offset / slots_each) as usize);
             if let Some(point) = place.and_then(|place| found.get_mut(place)) {
                 point.tally.add(tally);
@@ -161,10 +163,10 @@ impl Rates {
     pub fn pairs(&self, now: Time) -> Vec<Pair> {
         let oldest = (now.0 / NANOS / SLOT + 1).saturating_sub(SLOTS);
         let mut found = Vec::new();
-        for (service, agents) in &self.pairs {
-            for (agent, slots) in agents {
+        for (service, agents) in &self.tracks {
+            for (agent, track) in agents {
                 let mut tally = Tally::default();
-                slots.iter().filter(|(slot, _)| *slot >= oldest).for_each(|(_, more)| tally.add(more));
+                track.slots.iter().filter(|(slot, _)| *slot >= oldest).for_each(|(_, more)| tally.add(more));
                 if tally != Tally::default() {
                     found.push(Pair { service: service.clone(), agent: agent.clone(), tally });
                 }
