@@ -54,7 +54,14 @@ impl Judge for Fixed {
                 label: question.kind.labels().swap_remove(0),
                 reasoning: None,
             });
-            Ok(Judgement { answers: answers.collect(), unanswered: vec![], usage: price(ask), cached: false })
+            Ok(Judgement {
+                answers: answers.collect(),
+                unanswered: vec![],
+                usage: price(ask),
+                cached: false,
+                partition: None,
+                truncated: vec![],
+            })
         }
         .boxed()
     }
