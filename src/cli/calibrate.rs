@@ -30,7 +30,7 @@ const ADVISED: usize = 100;
 #[command(after_help = "Examples:
   assayd calibrate labels.jsonl --out calibration.json
   assayd calibrate labels.jsonl --model strands:./my-checkpoint --target-accuracy 0.9 --seed 7
-  curl -s 127.0.0.1:8321/v1/feedback/export > feedback.jsonl && assayd calibrate feedback.jsonl
+  curl -s 127.0.0.1:8321/v1/feedback > feedback.jsonl && assayd calibrate feedback.jsonl
 
 A line of LABELS.jsonl is one of
   {\"context\": …, \"query\": …, \"response\": \"…\", \"label\": \"faithful|hallucination\", \"labeled_by\": \"human\"}
