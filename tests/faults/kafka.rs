@@ -18,7 +18,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde_json::Value;
 
 use super::daemon::{Daemon, PATIENCE, settings};
-use super::traffic::{halves, repeats_agree, trace, traces_of};
+use super::traffic::{Heard, Sender, halves, repeats_agree, trace, traces_of};
 
 const PARTITIONS: i32 = 6;
 /// How long a worker may be silent before its partitions go to others.
@@ -292,6 +292,7 @@ async fn kafka_gives_the_share_of_a_dead_and_of_a_frozen_worker_to_the_others() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "a minute; tests/kafka/run has it"]
 async fn kafka_loses_nothing_in_a_storm_of_rebalances() {
     let mut lab = Lab::new().await;
     let stayer = lab.worker();
@@ -326,6 +327,35 @@ async fn kafka_loses_nothing_when_the_groups_coordinator_moves() {
     lab.all_is_done(&[&first, &second]).await;
     first.terminate();
     second.terminate();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kafka_has_what_a_gateway_acknowledged_before_it_was_killed() {
+    let mut lab = Lab::new().await;
+    let worker = lab.worker();
+    let folder = tempfile::tempdir().unwrap();
+    let relay = format!("{{ brokers: ['{}'], topic: {} }}", lab.servers, lab.spans);
+    let settings = format!(
+        "role: gateway\nreceive: {{ grpc: {{ listen: 127.0.0.1:0 }}, http: null }}\nrelay: {relay}\n\
+         serve: {{ listen: 127.0.0.1:0 }}\n"
+    );
+    for _ in 0..2 {
+        let gateway = Daemon::start(folder.path(), &settings);
+        let mut sender = Sender::hasty(gateway.grpc(), Duration::from_secs(5));
+        let until = Instant::now() + Duration::from_millis(1_500 + u64::from(lab.spread(1_000)));
+        while Instant::now() < until {
+            let (id, request) = trace(lab.number);
+            lab.number += 1;
+            if sender.send(request).await == Heard::Acknowledged {
+                lab.sent.insert(id);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        gateway.kill();
+    }
+    assert!(lab.sent.len() > 10, "the test sent too little to mean anything");
+    lab.all_is_done(&[&worker]).await;
+    worker.terminate();
 }
 
 /// Says a word to the script that keeps the broker.

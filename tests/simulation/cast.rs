@@ -59,13 +59,25 @@ pub struct Archive {
     written: BTreeSet<(u16, u16)>,
     ids: BTreeMap<(TraceId, u32), String>,
     by_id: BTreeMap<String, (TraceId, u32)>,
+    /// The most spans that a verdict of this id knew.
+    spans: BTreeMap<String, usize>,
     pub verdicts: usize,
+    /// Verdicts that came again and knew fewer spans than before.
+    pub poorer: usize,
 }
 
 impl Archive {
     pub fn new() -> Self {
         let plan = Plan::new(Default::default(), &serde_json::json!({}), "simulated".to_owned(), None, 0.9);
-        Self { plan, written: BTreeSet::new(), ids: BTreeMap::new(), by_id: BTreeMap::new(), verdicts: 0 }
+        Self {
+            plan,
+            written: BTreeSet::new(),
+            ids: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            spans: BTreeMap::new(),
+            verdicts: 0,
+            poorer: 0,
+        }
     }
 
     /// A verdict arrives. Laws: one id for each trace and revision, and no two share one.
@@ -74,6 +86,9 @@ impl Archive {
         let key = (trace.trace_id, trace.revision);
         let id = self.ids.entry(key).or_insert_with(|| verdict.verdict_id.clone());
         assert_eq!(*id, verdict.verdict_id, "{key:?} has two verdict ids");
+        let most = self.spans.entry(verdict.verdict_id.clone()).or_default();
+        self.poorer += usize::from(trace.spans.len() < *most);
+        *most = trace.spans.len().max(*most);
         assert_eq!(
             *self.by_id.entry(verdict.verdict_id).or_insert(key),
             key,

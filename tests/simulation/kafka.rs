@@ -335,6 +335,8 @@ fn kafka_histories_have_everything_in_them() {
     let sum = |of: fn(&World) -> usize| worlds.iter().map(of).sum::<usize>();
     let records = sum(|world| world.log.iter().map(Vec::len).sum());
     let verdicts = sum(|world| world.archive.verdicts);
+    let poorer = sum(|world| world.archive.poorer);
+    println!("{records} records, {verdicts} verdicts, {poorer} of them again with fewer spans than before");
     assert!(records > 500 && verdicts > records / 4, "{records} records, {verdicts} verdicts");
     assert!(sum(|world| world.rewinds) > 20 && sum(|world| world.dead_letters.len()) > 5);
 }
