@@ -69,7 +69,7 @@ fn a_wrong_configuration_ends_with_64_and_says_where() {
 #[test]
 fn a_configuration_that_can_be_used_is_called_fine() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
-    for name in ["assayd.yaml", "minimal.yaml", "kafka.yaml", "evaluators.yaml"] {
+    for name in ["assayd.yaml", "minimal.yaml", "kafka.yaml", "gateway.yaml", "evaluators.yaml"] {
         let output = assayd(&["config", "check", shipped.join(name).to_str().unwrap()]);
         assert!(output.status.success(), "{name}: {}", stderr(&output));
     }

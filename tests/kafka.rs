@@ -2,6 +2,8 @@
 
 #[path = "kafka/gateway.rs"]
 mod gateway;
+#[path = "kafka/secure.rs"]
+mod secure;
 #[path = "kafka/support.rs"]
 mod support;
 

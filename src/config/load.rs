@@ -122,6 +122,16 @@ mod tests {
     }
 
     #[test]
+    fn the_files_for_kafka_are_a_worker_and_a_gateway() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+        let worker = load(Some(&folder.join("kafka.yaml"))).unwrap();
+        let gateway = load(Some(&folder.join("gateway.yaml"))).unwrap();
+        assert_eq!((worker.role, gateway.role), (Role::Worker, Role::Gateway));
+        assert_eq!(worker.receive.kafka.unwrap().topics, [gateway.relay.topic]);
+        assert!(worker.receive.grpc.is_none() && gateway.receive.grpc.is_some());
+    }
+
+    #[test]
     fn a_role_without_what_it_needs_is_refused() {
         let missing = parse_as("", "the configuration", Some(Role::Worker)).unwrap_err().to_string();
         assert!(missing.contains("receive.kafka is not set"), "{missing}");

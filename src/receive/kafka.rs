@@ -125,3 +125,50 @@ impl std::fmt::Debug for KafkaSource {
         f.debug_struct("KafkaSource").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::{Mechanism, SaslConfig};
+    use crate::secret::Secret;
+
+    fn open(adjust: impl FnOnce(&mut Kafka)) -> Result<KafkaSource, KafkaFailure> {
+        let mut config = Kafka { brokers: vec!["127.0.0.1:1".to_owned()], ..Kafka::default() };
+        adjust(&mut config);
+        KafkaSource::open(&config, &Config::default())
+    }
+
+    #[test]
+    fn each_way_to_log_in_makes_a_consumer_and_a_producer_of_dead_letters() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "hunter2\n").unwrap();
+        let mechanisms: &[Mechanism] = if cfg!(feature = "kafka-tls") {
+            &[Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512]
+        } else {
+            &[Mechanism::Plain]
+        };
+        for mechanism in mechanisms {
+            let password = Secret::File(file.path().to_owned());
+            let made = open(|config| {
+                config.sasl = Some(SaslConfig { mechanism: *mechanism, username: "me".into(), password });
+                config.tls = cfg!(feature = "kafka-tls").then(Default::default);
+                config.dead_letters.topic = Some("dead".to_owned());
+                config.instance = Some(Secret::File(file.path().to_owned()));
+            });
+            made.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_property_that_librdkafka_does_not_know_and_a_missing_password_are_told_at_the_start() {
+        let error = open(|config| {
+            config.properties.insert("no.such.property".to_owned(), "1".to_owned());
+        });
+        assert!(error.unwrap_err().to_string().contains("no.such.property"));
+        let error = open(|config| {
+            let password = Secret::File("/no/such/file".into());
+            config.sasl = Some(SaslConfig { mechanism: Mechanism::Plain, username: "me".into(), password });
+        });
+        assert!(error.unwrap_err().to_string().contains("/no/such/file"));
+    }
+}
