@@ -47,14 +47,21 @@ async fn spans_in_every_encoding_and_codec_become_verdicts_and_their_offsets_are
     until("all verdicts", || house.verdicts().len() >= sent.len()).await;
     brokers.wait_committed(&group, &more, 1, |found| found == [Some(1)]).await;
     brokers.wait_committed(&group, &spans, 2, |found| found.iter().flatten().sum::<i64>() == 5).await;
-    let page = house.metrics().await;
+    // All is done, so nothing lags; looked at every two seconds.
+    let no_lag = format!("assayd_receive_kafka_lag_records{{topic=\"{more}\",partition=\"0\"}} 0\n");
+    let deadline = tokio::time::Instant::now() + support::PATIENCE;
+    let mut page = house.metrics().await;
+    while !page.contains(&no_lag) {
+        assert!(tokio::time::Instant::now() < deadline, "the lag is not shown: {page}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        page = house.metrics().await;
+    }
     let (_, verdicts) = house.close().await;
     let seen: BTreeSet<String> = verdicts.iter().map(|v| v.trace_id.unwrap().to_string()).collect();
     assert_eq!(seen, sent);
     assert_eq!(verdicts.len(), sent.len(), "one each");
     assert_eq!(verdicts.iter().filter(|verdict| verdict.outcome == Ending::Scored).count(), 5);
     assert_eq!(assayd::metrics::strays(&page), Vec::<String>::new());
-    assert!(page.contains(&format!("assayd_receive_kafka_lag_records{{topic=\"{more}\",partition=\"0\"}}")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
