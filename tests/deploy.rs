@@ -301,6 +301,34 @@ fn the_check_of_expressions_sees_what_it_should() {
     }
 }
 
+/// A rule file's groups, as they stand there.
+fn groups(path: &str) -> String {
+    let text = read(path);
+    let (_, groups) = text.split_once("groups:\n").unwrap();
+    groups.trim_end().to_owned()
+}
+
+/// Run with `ASSAYD_WRITE=1` to write the file.
+#[test]
+fn the_operators_rules_are_the_rules() {
+    let path = "deploy/kubernetes/prometheus-operator/prometheusrule.yaml";
+    let shipped = read(path);
+    let (head, _) = shipped.split_once("  groups:\n").unwrap();
+    let both = [groups(RECORDED), groups(ALERTS)].join("\n\n");
+    let indented = |line: &str| if line.trim().is_empty() { line.to_owned() } else { format!("  {line}") };
+    let lines: Vec<String> = both.lines().map(indented).collect();
+    let wanted = format!("{head}  groups:\n{}\n", lines.join("\n"));
+    if std::env::var_os("ASSAYD_WRITE").is_some() {
+        fs::write(root().join(path), &wanted).unwrap();
+    }
+    assert!(read(path) == wanted, "{path} is not what ASSAYD_WRITE=1 cargo test --test deploy writes");
+    let parsed = yaml(path);
+    assert_eq!(
+        items(&parsed["spec"], "groups").flat_map(|group| items(group, "rules")).count(),
+        rules(RECORDED).len() + rules(ALERTS).len()
+    );
+}
+
 // ---- alerts
 
 #[test]
