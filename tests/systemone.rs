@@ -538,3 +538,43 @@ async fn names_of_other_models_are_not_found_where_that_is_wished() {
     }
     house.close().await;
 }
+
+/// Runs `assayd ask` beside the server.
+async fn command(arguments: Vec<String>) -> std::process::Output {
+    let run = move || {
+        std::process::Command::new(env!("CARGO_BIN_EXE_assayd"))
+            .args(arguments)
+            .env_remove("ASSAYD_DECIDE_KEY")
+            .env_remove("TYPESAFE_API_KEY")
+            .output()
+            .unwrap()
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_command_line_asks_a_server_and_says_what_is_wrong_with_it() {
+    let house = House::open(checkpoint("tiny-lora")).await;
+    let asked = json!({"model": "jev-latest", "state": "My payouts fail.", "questions": {
+        "noul_0": {"type": "noul", "instructions": "Is it urgent?"}}});
+    let near = house.answered(&asked).await;
+    let ask = |model: String| {
+        let arguments =
+            ["ask", "--json", "--state", "My payouts fail.", "--noul", "Is it urgent?", "--model"];
+        arguments.iter().map(|argument| (*argument).to_owned()).chain([model]).collect()
+    };
+    let there = format!("systemone:http://{}", house.address);
+    let output = command(ask(there.clone())).await;
+    let far: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(far["answers"], near["answers"]);
+    for (model, words) in [
+        (format!("{there}#another-model"), "decide.model.systemone.model"),
+        ("systemone:http://127.0.0.1:9".to_owned(), "cannot be reached"),
+        ("systemone".to_owned(), "TYPESAFE_API_KEY"),
+    ] {
+        let output = command(ask(model)).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+    house.close().await;
+}

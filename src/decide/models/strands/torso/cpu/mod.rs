@@ -6,6 +6,8 @@ mod delta;
 mod linear;
 mod norm;
 mod place;
+#[cfg(test)]
+mod rounded;
 
 use rayon::prelude::*;
 
