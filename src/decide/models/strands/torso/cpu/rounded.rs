@@ -108,17 +108,17 @@ fn error(ours: &[f32], exact: &[f32]) -> f64 {
     (off / exact.iter().map(|value| square(*value)).sum::<f64>()).sqrt()
 }
 
+/// A random net is the hard case: its residual stream is all made by the layers, so their errors add up undiluted.
 #[test]
 fn layers_of_a_wide_torso_stay_near_f32_when_they_are_rounded() {
     let folder = random_base();
     let tokens: Vec<u32> = (0..24).map(|position| position * 29 % VOCAB as u32).collect();
     let exact = read(folder.path(), Precision::F32, &tokens);
     assert_eq!(exact.len(), LAYERS + 1);
-    for (precision, first, last) in [(Precision::Bf16, 0.01, 0.04), (Precision::Int8, 0.04, 0.15)] {
+    for (precision, first, last) in [(Precision::Bf16, 0.009, 0.023), (Precision::Int8, 0.06, 0.13)] {
         let rounded = read(folder.path(), precision, &tokens);
         let errors: Vec<f64> =
             rounded.iter().zip(&exact).map(|((_, ours), (_, exact))| error(ours, exact)).collect();
-        eprintln!("{precision:?} {errors:?}");
         assert!(errors[0] > 1e-5, "{precision:?}: nothing was rounded: {errors:?}");
         assert!(errors[0] < first, "{precision:?}: the first layer is off by {errors:?}");
         assert!(errors.iter().all(|error| *error < last), "{precision:?}: layers are off by {errors:?}");
