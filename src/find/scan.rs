@@ -1,5 +1,6 @@
 //! One pass over a text for any kinds.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::placeholder::is_placeholder;
@@ -18,20 +19,21 @@ pub struct Finding {
 
 /// What of `kinds` is in the text, in its order; no two findings overlap.
 pub fn find(text: &str, kinds: &[Kind]) -> Vec<Finding> {
-    let mut found: Vec<(Range<usize>, Kind)> = Vec::new();
+    // By start: neighbours tell whether a place is free, however many findings there are.
+    let mut found: BTreeMap<usize, (usize, Kind)> = BTreeMap::new();
     for kind in Kind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
         for range in ranges(text, kind) {
             // Kinds come in the order of their say: a later one does not cut into an earlier one.
-            let is_free = found.iter().all(|(taken, _)| range.end <= taken.start || taken.end <= range.start);
+            let before = found.range(..range.end).next_back();
+            let is_free = before.is_none_or(|(_, (end, _))| *end <= range.start);
             if is_free && !range.is_empty() {
-                found.push((range, kind));
+                found.insert(range.start, (range.end, kind));
             }
         }
     }
-    found.sort_by_key(|(range, _)| range.start);
-    let finding = |(range, kind): (Range<usize>, Kind)| {
-        let placeholder = is_placeholder(kind, &text[range.clone()]);
-        Finding { kind, range, placeholder }
+    let finding = |(start, (end, kind)): (usize, (usize, Kind))| {
+        let placeholder = is_placeholder(kind, &text[start..end]);
+        Finding { kind, range: start..end, placeholder }
     };
     found.into_iter().map(finding).collect()
 }

@@ -185,6 +185,9 @@ fn end(evaluator: &str, fate: &Fate, questions: &Questions, answers: &Answers) -
     if questions.measures.iter().any(|measure| &*measure.name == evaluator) {
         return match answers.metrics.get(evaluator) {
             Some(metric) if metric.value.is_some() => End::Evaluated,
+            Some(metric) if answers.judge.is_none() => {
+                End::Unanswered(metric.error.clone().unwrap_or_default())
+            }
             Some(metric) => End::Failed(metric.error.clone().unwrap_or_default()),
             None => End::Unanswered("there is no judge, and own metrics have no other answerer".to_owned()),
         };
