@@ -4,6 +4,7 @@ mod docs;
 mod metrics;
 mod partition;
 mod providers;
+mod whole;
 mod window;
 
 use std::num::NonZeroU32;
