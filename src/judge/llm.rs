@@ -81,7 +81,7 @@ impl LlmJudge {
     /// One call for all questions that share a template: one in all, unless evaluators bring their own.
     async fn answered(&self, ask: &Ask, partition: bool) -> Result<Judgement, JudgeError> {
         let groups = groups(ask)?;
-        let calls = groups.iter().map(|(own, inquiries)| async move {
+        let calls = groups.iter().map(|Group { own, inquiries }| async move {
             // An own template asks in its own way: it knows nothing of a partition.
             let partition = partition && own.is_none();
             let result =
@@ -105,7 +105,12 @@ impl LlmJudge {
     }
 }
 
-type Group<'a> = (Option<&'a str>, Vec<&'a Inquiry>);
+/// Inquiries that share a template.
+struct Group<'a> {
+    /// Its name; none: the usual one.
+    own: Option<&'a str>,
+    inquiries: Vec<&'a Inquiry>,
+}
 
 /// Inquiries by their template, in order.
 fn groups(ask: &Ask) -> Result<Vec<Group<'_>>, JudgeErrorKind> {
@@ -118,9 +123,9 @@ fn groups(ask: &Ask) -> Result<Vec<Group<'_>>, JudgeErrorKind> {
             }
         }
         let own = inquiry.prompt.as_deref();
-        match groups.iter_mut().find(|(known, _)| *known == own) {
-            Some((_, inquiries)) => inquiries.push(inquiry),
-            None => groups.push((own, vec![inquiry])),
+        match groups.iter_mut().find(|group| group.own == own) {
+            Some(group) => group.inquiries.push(inquiry),
+            None => groups.push(Group { own, inquiries: vec![inquiry] }),
         }
     }
     Ok(groups)
@@ -146,7 +151,7 @@ fn merged(
         return error;
     }
     let mut all = Judgement { cached: !results.is_empty(), ..Judgement::default() };
-    for ((_, inquiries), result) in groups.iter().zip(results) {
+    for (group, result) in groups.iter().zip(results) {
         match result {
             Ok(judgement) => {
                 all.answers.extend(judgement.answers);
@@ -159,7 +164,7 @@ fn merged(
             Err(error) => {
                 all.usage += error.usage;
                 all.cached = false;
-                let questions = inquiries.iter().flat_map(|inquiry| &inquiry.questions);
+                let questions = group.inquiries.iter().flat_map(|inquiry| &inquiry.questions);
                 let why = Flaw::Failed { error: error.to_string() };
                 all.unanswered.extend(
                     questions.map(|question| Unanswered { id: question.id.clone(), why: why.clone() }),

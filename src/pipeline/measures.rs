@@ -7,27 +7,37 @@ use futures::future::join_all;
 use crate::domain::{Answers, JudgeMetric, Measure};
 use crate::judge::{Judge, JudgeError, Measured};
 
-/// What became of one metric.
-pub(super) type Outcome = (Arc<str>, Option<Result<Measured, JudgeError>>);
+/// What became of all metrics.
+pub(super) struct Outcomes {
+    /// The judge's model, if it was asked.
+    model: Option<String>,
+    all: Vec<Outcome>,
+}
+
+struct Outcome {
+    name: Arc<str>,
+    /// None: there is no judge.
+    result: Option<Result<Measured, JudgeError>>,
+}
 
 /// Asks for all metrics at once. Without a judge nobody is asked.
-pub(super) async fn ask(judge: Option<&dyn Judge>, measures: &[Measure]) -> (Option<String>, Vec<Outcome>) {
-    let outcomes = join_all(measures.iter().map(|measure| async move {
+pub(super) async fn ask(judge: Option<&dyn Judge>, measures: &[Measure]) -> Outcomes {
+    let outcomes = measures.iter().map(|measure| async move {
         let result = match judge {
             Some(judge) => Some(judge.measure(measure).await),
             None => None,
         };
-        (Arc::clone(&measure.name), result)
-    }));
+        Outcome { name: Arc::clone(&measure.name), result }
+    });
     let model = judge.filter(|_| !measures.is_empty()).map(|judge| judge.model().to_owned());
-    (model, outcomes.await)
+    Outcomes { model, all: join_all(outcomes).await }
 }
 
 /// Puts values, errors and what they cost into the answers. An error never becomes a value.
-pub(super) fn note((model, outcomes): (Option<String>, Vec<Outcome>), answers: &mut Answers) {
-    answers.judge = answers.judge.take().or(model);
-    for (name, outcome) in outcomes {
-        let metric = match outcome {
+pub(super) fn note(outcomes: Outcomes, answers: &mut Answers) {
+    answers.judge = answers.judge.take().or(outcomes.model);
+    for Outcome { name, result } in outcomes.all {
+        let metric = match result {
             Some(Ok(measured)) => {
                 answers.usage += measured.usage;
                 answers.truncated.extend(measured.truncated);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Redactor;
-use crate::domain::{Inquiry, Kind, Question, Story, Subject, Verdict};
+use crate::domain::{Inquiry, JudgeView, Kind, Question, Story, Subject, Verdict};
 
 use super::Mask;
 
@@ -31,6 +31,9 @@ impl Redactor {
         for claim in verdict.grounding.iter_mut().flat_map(|found| &mut found.claims) {
             claim.text = mask.text(&claim.text);
             text(&mut mask, &mut claim.reasoning);
+        }
+        for views in verdict.grounding.iter_mut().filter_map(|found| found.views.as_mut()) {
+            judge_view(&mut mask, &mut views.judge);
         }
         for answer in verdict.answers.values_mut() {
             text(&mut mask, &mut answer.reasoning);
@@ -61,6 +64,24 @@ impl Redactor {
         }
         (story, mask.masked())
     }
+}
+
+/// All that a judge wrote or cited.
+fn judge_view(mask: &mut Mask, view: &mut JudgeView) {
+    for placed in &mut view.claims {
+        text(mask, &mut placed.reasoning);
+        texts(mask, &mut placed.refs);
+    }
+    for list in [&mut view.gaps, &mut view.contradictions, &mut view.repairs] {
+        texts(mask, list);
+    }
+    text(mask, &mut view.decision_reason);
+    text(mask, &mut view.verification_reason);
+    text(mask, &mut view.explanation);
+}
+
+fn texts(mask: &mut Mask, list: &mut [String]) {
+    list.iter_mut().for_each(|entry| *entry = mask.text(entry));
 }
 
 fn question(mask: &mut Mask, question: &Question) -> Question {
@@ -133,10 +154,21 @@ mod tests {
         grounding.claims[0].text = format!("Write to {secret}.");
         grounding.claims[1].reasoning = Some(format!("{secret} is another"));
         verdict.judge_error = Some(format!("no answer for {secret}"));
+        let counts = serde_json::to_value(crate::domain::Counts::default()).unwrap();
+        let view = serde_json::json!({
+            "local": { "score": 0.5, "tier": "replan", "counts": counts, "standings": [] },
+            "judge": {
+                "score": 0.5, "tier": "replan", "counts": counts, "decision_status": "resolved", "decision_reason": secret,
+                "reported_score": null, "is_grounded": null, "gaps": [secret], "contradictions": [secret],
+                "claims": [{ "claim": 0, "standing": "grounded", "evidence_type": "domain", "refs": [secret], "reasoning": secret }],
+                "verification_needed": true, "verification_reason": secret, "explanation": secret, "repairs": [secret],
+            },
+        });
+        verdict.grounding.as_mut().unwrap().views = Some(serde_json::from_value(view).unwrap());
         let (masked, pieces) = redactor().verdict(&verdict);
-        assert_eq!(pieces, 3);
+        assert_eq!(pieces, 11);
         let told = serde_json::to_string(&masked).unwrap();
-        assert!(!told.contains(secret) && told.matches("[EMAIL]").count() == 3, "{told}");
+        assert!(!told.contains(secret) && told.matches("[EMAIL]").count() == 11, "{told}");
         assert_eq!(masked.verdict_id, verdict.verdict_id);
     }
 
