@@ -24,6 +24,8 @@ pub mod error;
 pub mod evaluate;
 pub mod feedback;
 pub mod find;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gsar;
 pub mod judge;
 pub mod kafka;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[(&str, u8)] = &[
     ("main", 8),
     ("cli", 7),
+    ("fuzzing", 6),
     ("evaluate", 6),
     ("pipeline", 5),
     ("config", 4),
