@@ -107,6 +107,11 @@ pub enum ModelName {
 }
 
 impl ModelName {
+    /// Whether it is asked over the network, so that what it reads leaves the house.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, ModelName::Systemone(_) | ModelName::Decisions(_))
+    }
+
     /// The model that a text names.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::decide::{self, Desk};
 use crate::domain::{Inquiry, Nobody};
 use crate::judge::{self, Ask, Judge};
-use crate::pipeline::StartError;
+use crate::pipeline::{StartError, discreet};
 
 /// A backend that is loaded, or whose client is made.
 pub enum Answerer {
@@ -51,7 +51,8 @@ impl Answerer {
         if backend.is_judge() {
             let judge = judge::build(&config.judge).map_err(StartError::from)?;
             let missing = || BackendError::NoJudge { backend: backend.to_string() };
-            return Ok(Self::Judge(judge.ok_or_else(missing)?));
+            let judge = discreet(&config.redact, judge.ok_or_else(missing)?).map_err(StartError::from)?;
+            return Ok(Self::Judge(judge));
         }
         Ok(Self::Decider(decide::start(&config.decide).map_err(StartError::from)?))
     }

@@ -7,6 +7,7 @@ use super::allowance::Allowances;
 use super::asking::Asking;
 use super::cascade::Cascade;
 use super::clock::Clock;
+use super::discreet::discreet;
 use super::panic::caught;
 use super::tally::{Row, Tally};
 use super::{StartError, status};
@@ -15,6 +16,7 @@ use crate::decide::{self, Desk};
 use crate::domain::{Answers, Json, Questions, Step, StepKind, Story, Trace, Verdict};
 use crate::judge::{self, Judge};
 use crate::measure::Fitted;
+use crate::redact::Redactor;
 use crate::score::{Origin, Plan, Run};
 use crate::serve::CheckRequest;
 use crate::{convert, metrics, score};
@@ -35,6 +37,7 @@ impl Assayer {
     /// Loads the decision model and makes the judge's client, as `config` says. The model warms up meanwhile.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let desk = decide::start(&config.decide)?;
+        Redactor::new(&config.redact, config.redact.decider.as_deref())?;
         let judge = judge::build_with(&config.judge, &config.evaluate.prompts())?;
         Ok(Self::new(config, desk, judge))
     }
@@ -80,7 +83,22 @@ impl Assayer {
         plan.prompts = prompts.filter(|digest| !digest.is_empty());
         warn_of_idle(&asking, &desk, judge.is_some());
         let allowances = Allowances::new(asking.evaluators().budgets());
+        let judge = judge.and_then(|judge| match discreet(&config.redact, judge) {
+            Ok(judge) => Some(judge),
+            Err(error) => {
+                // The configuration's own check has said so before; whoever goes past it gets no judge rather than a leak.
+                tracing::error!(%error, "the judge is not asked: what must be masked cannot be");
+                None
+            }
+        });
+        let redactor = config.decide.model.is_remote().then(|| {
+            Redactor::new(&config.redact, config.redact.decider.as_deref()).unwrap_or_else(|error| {
+                tracing::error!(%error, "own patterns are not masked: they cannot be used");
+                None
+            })
+        });
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
+            .with_redactor(redactor.flatten())
             .with_allowances(allowances)
             .with_partitioning(config.judge.partition);
         let tally = Tally::new(asking.evaluators().names());

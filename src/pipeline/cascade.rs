@@ -12,6 +12,7 @@ use crate::domain::{
 };
 use crate::judge::{Ask, Judge, JudgeError, JudgeErrorKind, Judgement, Partitioning};
 use crate::metrics;
+use crate::redact::Redactor;
 
 use super::allowance::Allowances;
 use super::measures;
@@ -24,6 +25,8 @@ pub struct Cascade {
     min_confidence: f64,
     allowances: Allowances,
     partitioning: Partitioning,
+    /// Masks what goes to a decision model outside of the house.
+    redactor: Option<Redactor>,
 }
 
 impl Cascade {
@@ -35,7 +38,13 @@ impl Cascade {
             min_confidence,
             allowances: Allowances::default(),
             partitioning: Partitioning::Off,
+            redactor: None,
         }
+    }
+
+    /// The same with a mask before the decision model.
+    pub fn with_redactor(self, redactor: Option<Redactor>) -> Self {
+        Self { redactor, ..self }
     }
 
     /// The same with limits on what evaluators may send to the judge.
@@ -87,8 +96,15 @@ impl Cascade {
     }
 
     async fn decide(&self, questions: &Questions) -> Answers {
-        let replies =
-            join_all(questions.inquiries.iter().map(|inquiry| self.desk.ask(inquiry.clone()))).await;
+        let asked = match &self.redactor {
+            Some(redactor) => {
+                let (masked, pieces) = redactor.inquiries(&questions.inquiries);
+                metrics::redact_masked("decider", pieces);
+                masked
+            }
+            None => questions.inquiries.clone(),
+        };
+        let replies = join_all(asked.into_iter().map(|inquiry| self.desk.ask(inquiry))).await;
         let mut answers = Answers::default();
         for (inquiry, reply) in questions.inquiries.iter().zip(replies) {
             decided(inquiry, reply, &mut answers);

@@ -61,6 +61,9 @@ pub enum StartError {
     /// The way to Kafka cannot be made.
     #[error(transparent)]
     Relay(#[from] crate::relay::RelayError),
+    /// What must be masked cannot be.
+    #[error(transparent)]
+    Redact(#[from] crate::redact::PatternError),
     /// Metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::AlreadyInstalled),
