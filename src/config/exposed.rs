@@ -16,9 +16,9 @@ pub fn exposed(config: &Config) -> Vec<&'static str> {
         ("receive.http", http, receive.tls.as_ref(), &receive.tokens),
         ("serve", Some(serve.listen), serve.tls.as_ref(), &serve.tokens),
     ];
-    let open = all.into_iter().filter(|(_, listen, tls, tokens)| {
-        listen.is_some_and(|listen| is_open(listen, *tls, tokens))
-    });
+    let open = all
+        .into_iter()
+        .filter(|(_, listen, tls, tokens)| listen.is_some_and(|listen| is_open(listen, *tls, tokens)));
     open.map(|(name, ..)| name).collect()
 }
 

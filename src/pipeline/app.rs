@@ -14,7 +14,7 @@ use super::assembly::Assembly;
 use super::intake::{Intake, Listeners};
 use super::runs::Keeping;
 use super::{Assayer, StartError, self_check, status, stored};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::domain::ByteSize;
 use crate::emit::{Recent, RecentConfig, Sinks};
 use crate::feedback::Feedback;
@@ -104,6 +104,12 @@ impl App {
             http: address("receive.http", http.as_ref())?,
             admin: admin.local_addr().map_err(|source| unbound("serve", config.serve.listen, source))?,
         };
+        for listener in config::exposed(&config) {
+            tracing::warn!(
+                listener,
+                "other machines can reach this listener without a token or a certificate; see docs/security.md"
+            );
+        }
         metrics::receive_limit(config.receive.max_bytes.as_usize());
         metrics::spool_limit(stored.as_ref().map_or(0, |_| config.spool.max_bytes.0));
         Ok(Self {
