@@ -29,7 +29,9 @@ struct Worker {
     /// Where it reads next in the partitions that it believes to be its own.
     positions: BTreeMap<usize, usize>,
     held: BTreeSet<usize>,
-    reports: (Sender<(Receipt, Outcome)>, Receiver<(Receipt, Outcome)>),
+    /// Where promises report to, and where that is heard.
+    report: Sender<(Receipt, Outcome)>,
+    reports: Receiver<(Receipt, Outcome)>,
 }
 
 impl Worker {
@@ -40,12 +42,14 @@ impl Worker {
             max_age: None,
             most_waiting: dice.below(6) + 1,
         };
+        let (report, reports) = mpsc::channel();
         Self {
             process: Process::start(dice, manner),
             ledger: Ledger::new(patience),
             positions: BTreeMap::new(),
             held: BTreeSet::new(),
-            reports: mpsc::channel(),
+            report,
+            reports,
         }
     }
 }
@@ -142,7 +146,7 @@ impl World {
         let Opening::Deliver(receipt) = opening else { return };
         match &self.log[partition][offset] {
             Record::Spans(spans) => {
-                let report = worker.reports.0.clone();
+                let report = worker.report.clone();
                 let promise = Promise::new(move |outcome| {
                     // Of a worker that has crashed nobody hears.
                     let _ = report.send((receipt, outcome));
@@ -156,14 +160,14 @@ impl World {
                 } else {
                     Outcome::Retry
                 };
-                worker.reports.0.send((receipt, outcome)).unwrap();
+                worker.report.send((receipt, outcome)).unwrap();
             }
         }
     }
 
     fn hear(&mut self, index: usize) {
         let worker = &mut self.workers[index];
-        while let Ok((receipt, outcome)) = worker.reports.1.try_recv() {
+        while let Ok((receipt, outcome)) = worker.reports.try_recv() {
             worker.ledger.settled(&receipt, outcome, worker.process.steady);
         }
     }

@@ -29,7 +29,9 @@ struct World {
     disk: Vec<Entry>,
     archive: Archive,
     process: Process,
-    reports: (Sender<(usize, Outcome)>, Receiver<(usize, Outcome)>),
+    /// Where promises report to, and where that is heard.
+    report: Sender<(usize, Outcome)>,
+    reports: Receiver<(usize, Outcome)>,
     /// Deliveries that have to be evaluated again.
     again: Vec<usize>,
     /// Of this process: deliveries with a promise that has not reported.
@@ -41,12 +43,14 @@ impl World {
     fn new(seed: u64, manner: Manner) -> Self {
         let mut dice = Dice::new(seed);
         let process = Process::start(&mut dice, manner);
+        let (report, reports) = mpsc::channel();
         Self {
             dice,
             disk: Vec::new(),
             archive: Archive::new(),
             process,
-            reports: mpsc::channel(),
+            report,
+            reports,
             again: Vec::new(),
             promised: 0,
             manner,
@@ -81,7 +85,7 @@ impl World {
     }
 
     fn deliver(&mut self, entry: usize) {
-        let report = self.reports.0.clone();
+        let report = self.report.clone();
         let promise = Promise::new(move |outcome| {
             // Of a process that has crashed nobody hears.
             let _ = report.send((entry, outcome));
@@ -92,7 +96,7 @@ impl World {
 
     /// Promises report. Law: what is marked is in verdicts.
     fn hear(&mut self) {
-        while let Ok((entry, outcome)) = self.reports.1.try_recv() {
+        while let Ok((entry, outcome)) = self.reports.try_recv() {
             self.promised -= 1;
             match outcome {
                 Outcome::Done => {
@@ -116,7 +120,7 @@ impl World {
 
     /// `kill -9`, or a power cut: marks that are not synced may be lost. The next process replays what is left.
     fn crash(&mut self) {
-        self.reports = mpsc::channel();
+        (self.report, self.reports) = mpsc::channel();
         self.again.clear();
         self.promised = 0;
         self.process = Process::start(&mut self.dice, self.manner);
