@@ -21,9 +21,9 @@ pub(super) async fn ask(desk: &Desk, inquiry: Inquiry) -> Result<Reply, DecideEr
             continue;
         }
         match in_rounds(desk, &state, question, options).await? {
-            Ok((decided, tokens)) => {
-                *decision = Ok(decided);
-                reply.input_tokens += tokens;
+            Ok(decided) => {
+                *decision = Ok(decided.decision);
+                reply.input_tokens += decided.tokens;
             }
             // The model's words about the question as it was asked say more than those about a part of it.
             Err(_) => continue,
@@ -32,13 +32,20 @@ pub(super) async fn ask(desk: &Desk, inquiry: Inquiry) -> Result<Reply, DecideEr
     Ok(reply)
 }
 
-/// A decision and the tokens that were read for it, or why there is none.
+/// What came of rounds.
+struct Decided {
+    decision: Decision,
+    /// Tokens that were read for it.
+    tokens: u64,
+}
+
+/// A decision, or why there is none.
 fn in_rounds<'a>(
     desk: &'a Desk,
     state: &'a Arc<Json>,
     question: &'a Question,
     options: &'a [(String, Json)],
-) -> BoxFuture<'a, Result<Result<(Decision, u64), Nobody>, DecideError>> {
+) -> BoxFuture<'a, Result<Result<Decided, Nobody>, DecideError>> {
     async move {
         let most = options.len().div_ceil(2);
         let mut groups = 2;
@@ -62,9 +69,9 @@ fn in_rounds<'a>(
             Some(Ok(last)) => last,
             Some(Err(Nobody::Refused(_))) if winners.len() > 2 => {
                 match in_rounds(desk, state, question, &winners).await? {
-                    Ok((last, more)) => {
-                        tokens += more;
-                        last
+                    Ok(last) => {
+                        tokens += last.tokens;
+                        last.decision
                     }
                     Err(nobody) => return Ok(Err(nobody)),
                 }
@@ -72,7 +79,7 @@ fn in_rounds<'a>(
             Some(Err(nobody)) => return Ok(Err(nobody)),
             None => return Err(DecideError::Miscounted { wanted: 1, found: 0 }),
         };
-        Ok(Ok((together(&shares, &last), tokens)))
+        Ok(Ok(Decided { decision: together(&shares, &last), tokens }))
     }
     .boxed()
 }
