@@ -208,8 +208,7 @@ fn model(items: &[Item], backend: &str, judge: Option<&str>, thresholds: &[f64],
             cases.iter().filter(|case| !case.is_settled(threshold)).map(|case| case.item).collect();
         asked.dedup();
         let more = |of: &dyn Fn(&Line) -> f64| {
-            asked.iter().filter_map(|at| of_judge(*at)).map(|line| of(line)).sum::<f64>()
-                / items.len().max(1) as f64
+            asked.iter().filter_map(|at| of_judge(*at)).map(of).sum::<f64>() / items.len().max(1) as f64
         };
         Together {
             row,
