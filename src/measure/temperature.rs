@@ -94,7 +94,7 @@ mod tests {
             let p: Vec<f64> = raw.iter().map(|p| p / sum).collect();
             let found = scaled(&p, temperature);
             prop_assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-            for (one, other) in p.iter().zip(&found).zip(p.iter().zip(&found).skip(1)).map(|(a, b)| (a, b)) {
+            for (one, other) in p.iter().zip(&found).zip(p.iter().zip(&found).skip(1)) {
                 prop_assert!((one.0 > other.0) == (one.1 > other.1) || (one.1 - other.1).abs() < 1e-9);
             }
         }
