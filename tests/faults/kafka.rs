@@ -27,7 +27,6 @@ const SESSION: Duration = Duration::from_secs(3);
 /// Brokers, a topic of spans, a topic of verdicts, and what was sent and found so far.
 struct Lab {
     servers: String,
-    mock: Option<MockCluster<'static, DefaultProducerContext>>,
     spans: String,
     verdicts: String,
     group: String,
@@ -38,6 +37,8 @@ struct Lab {
     found: Vec<Value>,
     number: u32,
     seed: u32,
+    /// Last: clients that close after their brokers are gone may wait for them for ever.
+    mock: Option<MockCluster<'static, DefaultProducerContext>>,
 }
 
 fn unique(name: &str) -> String {
