@@ -7,6 +7,7 @@ mod webhook;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +93,18 @@ pub struct RetryConfig {
     pub first: Period,
     /// The longest wait.
     pub longest: Period,
+}
+
+impl RetryConfig {
+    /// The waits between attempts, without end.
+    pub(super) fn waits(&self) -> ExponentialBackoff {
+        ExponentialBuilder::default()
+            .with_min_delay(self.first.0)
+            .with_max_delay(self.longest.0)
+            .without_max_times()
+            .with_jitter()
+            .build()
+    }
 }
 
 impl Default for RetryConfig {

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Config, RetryConfig};
@@ -123,12 +122,7 @@ impl Sinks {
 
     async fn write_to(&self, named: &Named, verdict: &Verdict) -> Result<(), EmitError> {
         let began = Instant::now();
-        let mut waits = ExponentialBuilder::default()
-            .with_min_delay(self.retry.first.0)
-            .with_max_delay(self.retry.longest.0)
-            .without_max_times()
-            .with_jitter()
-            .build();
+        let mut waits = self.retry.waits();
         loop {
             let attempt = self.give_up.run_until_cancelled(named.sink.write(verdict));
             let Some(result) = attempt.await else { return Err(abandoned(named)) };

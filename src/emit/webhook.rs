@@ -8,7 +8,6 @@ mod tests;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode, Url};
@@ -70,12 +69,7 @@ impl Webhook {
         let body = body(verdict, self.config.texts);
         let poison = |message| EmitError { sink: SINK, message, fault: Fault::Poison };
         let began = Instant::now();
-        let mut waits = ExponentialBuilder::default()
-            .with_min_delay(self.retry.first.0)
-            .with_max_delay(self.retry.longest.0)
-            .without_max_times()
-            .with_jitter()
-            .build();
+        let mut waits = self.retry.waits();
         loop {
             let (message, after) = match self.post(verdict, &body).await {
                 Attempt::Taken => return Ok(()),

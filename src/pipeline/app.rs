@@ -84,9 +84,6 @@ impl App {
         let recent = Recent::new(&remembered(&config));
         let feedback = Feedback::open(&config.data_dir.join("feedback"), &config.feedback)?;
         let access = serve::Access::open(&config.serve)?;
-        if !config.serve.listen.ip().is_loopback() && !access.is_guarded() {
-            tracing::warn!(listen = %config.serve.listen, "the admin listener asks for no token (serve.tokens) and is not on loopback");
-        }
         // The receivers open it again for themselves; what is wrong with it must show before anything runs.
         receive::Guard::open(&config.receive, &[])?;
         // Without senders nothing is stored; but what an earlier run has stored still comes in.

@@ -93,7 +93,7 @@ impl Assayer {
         });
         let redactor = config.decide.model.is_remote().then(|| {
             Redactor::new(&config.redact, config.redact.decider.as_deref()).unwrap_or_else(|error| {
-                tracing::error!(%error, "own patterns are not masked: they cannot be used");
+                tracing::error!(%error, "nothing is masked towards the decision model: a pattern of redact cannot be used");
                 None
             })
         });
