@@ -55,7 +55,7 @@ impl Connection<'_> {
 
     fn check_security(&self, with_tls: bool, problems: &mut Vec<String>) {
         let section = self.section;
-        let missing = "needs the feature kafka-tls, which is on by default and off in this build";
+        let missing = "needs a build with `--features kafka-tls` (or kafka-tls-vendored), which this one is not";
         if self.tls.is_some() && !with_tls {
             problems.push(format!("{section}.tls {missing}"));
         }
@@ -152,7 +152,7 @@ mod tests {
         let mut found = Vec::new();
         connection.check_security(false, &mut found);
         assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|problem| problem.contains("the feature kafka-tls")), "{found:?}");
+        assert!(found.iter().all(|problem| problem.contains("--features kafka-tls")), "{found:?}");
         found.clear();
         connection.check_security(true, &mut found);
         assert_eq!(found, Vec::<String>::new());

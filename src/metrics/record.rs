@@ -485,6 +485,7 @@ pub fn feedback_bytes(bytes: u64) {
 pub fn features() -> Vec<&'static str> {
     let known = [
         ("kafka-tls", cfg!(feature = "kafka-tls")),
+        ("bedrock", cfg!(feature = "bedrock")),
         ("cuda", cfg!(feature = "cuda")),
         ("metal", cfg!(feature = "metal")),
     ];

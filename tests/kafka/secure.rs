@@ -54,11 +54,13 @@ async fn a_password_in_the_clear_lets_us_in() {
     read_over(variable("SASL"), login(Mechanism::Plain), None).await;
 }
 
+#[cfg_attr(not(feature = "kafka-tls"), ignore = "needs --features kafka-tls")]
 #[tokio::test(flavor = "multi_thread")]
 async fn scram_over_tls_lets_us_in() {
     read_over(variable("SASL_TLS"), login(Mechanism::ScramSha512), tls()).await;
 }
 
+#[cfg_attr(not(feature = "kafka-tls"), ignore = "needs --features kafka-tls")]
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_alone_lets_us_in() {
     read_over(variable("TLS"), None, tls()).await;
