@@ -83,6 +83,12 @@ impl StrandsEncoder {
         Ok(Self { tokenizer, config, strict_window })
     }
 
+    #[cfg(test)]
+    /// The smoothing that score questions were trained with.
+    pub fn ordinal_smoothing(&self) -> f64 {
+        self.config.ordinal_smoothing
+    }
+
     /// The tokens of an inquiry.
     pub fn work(&self, inquiry: &Inquiry) -> Result<Work, DecideError> {
         let state = self.tokens(&state_text(&inquiry.state), true)?.ids;

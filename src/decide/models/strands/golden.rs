@@ -31,7 +31,11 @@ fn model(name: &str, options: &Options) -> Strands<CpuTorso> {
 }
 
 fn lines(file: &str) -> Vec<Node> {
-    let text = fs::read_to_string(fixtures().join("golden").join(file)).unwrap();
+    lines_of(&fixtures().join("golden").join(file))
+}
+
+fn lines_of(path: &Path) -> Vec<Node> {
+    let text = fs::read_to_string(path).unwrap();
     text.lines().map(|line| Node::read(line).unwrap()).collect()
 }
 
@@ -135,16 +139,27 @@ fn ids(node: &Node) -> Vec<usize> {
 }
 
 fn check_golden(name: &str) {
-    let mut model = model(name, &Options::default());
     let smoothing = if name == "tiny-legacy" { 0.0 } else { 0.1 };
+    let lines = lines(&format!("{name}.jsonl"));
+    assert_eq!(check_lines(&mut model(name, &Options::default()), &lines, smoothing, name), 134);
+}
+
+/// Gives the number of questions.
+fn check_lines(model: &mut Strands<CpuTorso>, lines: &[Node], smoothing: f64, place: &str) -> usize {
     let mut worst = 0.0_f64;
     let mut questions = 0;
-    for line in lines(&format!("{name}.jsonl")) {
-        let id = json_of(&line, "id").to_string();
+    for line in lines {
+        let id = format!("{place} {}", json_of(line, "id"));
         let inquiry = inquiry(line.member("request").unwrap());
+        if let Json::String(theirs) = json_of(line, "detail") {
+            let reply = answer(model, &inquiry);
+            let first = reply.decisions.into_iter().find_map(Result::err);
+            assert_eq!(first, Some(Nobody::Refused(theirs)), "{id}");
+            continue;
+        }
         let work = model.encoder.work(&inquiry).unwrap();
-        check_tokens(&id, &work, &inquiry, &line);
-        let reply = answer(&mut model, &inquiry);
+        check_tokens(&id, &work, &inquiry, line);
+        let reply = answer(model, &inquiry);
         for (question, decision) in inquiry.questions.iter().zip(&reply.decisions) {
             let recorded = line.member("questions").unwrap().member(&question.id).unwrap();
             let Json::Array(theirs) = json_of(recorded, "probabilities") else { panic!("no probabilities") };
@@ -156,11 +171,11 @@ fn check_golden(name: &str) {
             questions += 1;
         }
         assert!(worst <= TOLERANCE, "{id}: {worst}");
-        let mut theirs = json_of(&line, "response");
+        let mut theirs = json_of(line, "response");
         theirs.as_object_mut().unwrap().shift_remove("model");
         assert_like(&body(&inquiry, &reply, smoothing), &theirs, &id);
     }
-    assert_eq!(questions, 134);
+    questions
 }
 
 fn check_tokens(id: &str, work: &Work, inquiry: &Inquiry, line: &Node) {
@@ -195,17 +210,32 @@ fn tiny_merged_answers_as_the_reference_did() {
     check_golden("tiny-merged");
 }
 
+/// Checkpoints of other shapes than the shared ones, made and answered by `tests/decider/vary.py`; more of them lie where
+/// `ASSAYD_VARIED` says.
 #[test]
-fn narrow_models_are_exact_in_any_precision() {
-    let requests = lines("tiny-legacy.jsonl");
-    for precision in [Precision::Bf16, Precision::Int8] {
-        let mut model = model("tiny-legacy", &Options { precision, ..Options::default() });
-        for line in requests.iter().take(20) {
-            let inquiry = inquiry(line.member("request").unwrap());
-            let mut theirs = json_of(line, "response");
-            theirs.as_object_mut().unwrap().shift_remove("model");
-            assert_like(&body(&inquiry, &answer(&mut model, &inquiry), 0.0), &theirs, "narrow");
-        }
+fn checkpoints_of_many_shapes_answer_as_the_reference_did() {
+    let elsewhere = std::env::var_os("ASSAYD_VARIED").map(PathBuf::from);
+    let enough = if elsewhere.is_some() { (1, 1) } else { (5, 50) };
+    let folder = elsewhere.unwrap_or_else(|| fixtures().join("varied"));
+    let mut cases: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    let mut questions = 0;
+    for case in &cases {
+        let mut model = load(&case.join("model"), &Options::default()).unwrap();
+        let smoothing = model.encoder.ordinal_smoothing();
+        let lines = lines_of(&case.join("golden.jsonl"));
+        questions += check_lines(&mut model, &lines, smoothing, &case.display().to_string());
+    }
+    assert!((cases.len(), questions) >= enough, "{} checkpoints, {questions} questions", cases.len());
+}
+
+/// At least 99 of 100 golden questions must keep their pick in int8. These models are too narrow for rounding to be worth
+/// anything, so their products stay in f32 whatever is configured, and all questions keep their probabilities.
+#[test]
+fn every_golden_question_is_answered_alike_when_int8_is_configured() {
+    for (name, smoothing) in [("tiny-lora", 0.1), ("tiny-legacy", 0.0), ("tiny-merged", 0.1)] {
+        let mut model = model(name, &Options { precision: Precision::Int8, ..Options::default() });
+        assert_eq!(check_lines(&mut model, &lines(&format!("{name}.jsonl")), smoothing, name), 134);
     }
 }
 
