@@ -49,8 +49,13 @@ impl Flaw {
 
     /// A body that is no object.
     pub(super) fn no_object(found: Node) -> Self {
+        Self::no_question(&Place::body(), &found)
+    }
+
+    /// A question that is no object.
+    pub(super) fn no_question(place: &Place, found: &Node) -> Self {
         let msg = "Input should be a valid dictionary or object to extract fields from";
-        Self::new("model_attributes_type", &Place::body(), msg, &found)
+        Self::new("model_attributes_type", place, msg, found)
     }
 
     /// A body that is no JSON.

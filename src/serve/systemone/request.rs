@@ -1,7 +1,8 @@
 //! From a body to an inquiry, or to all that is wrong with it. Pure.
 //!
 //! Two dialects meet here. TypeSafe's requests name a `model` and give every question a `type`; instructions may be left out.
-//! Those of the Strands server need no `model`, and then a `type` may be left out: the criteria tell it.
+//! Those of the Strands server need no `model`, and then a `type` may be left out: the criteria tell it; instructions may not.
+//! In that dialect what the Strands server refuses is refused, with the entries of its list that speak of the form that was meant.
 
 use std::sync::Arc;
 
@@ -79,8 +80,8 @@ impl Reader {
                 self.flaw(Flaw::missing(&place.at(name), &body));
             }
         }
-        let has_images = self.has_images(&body);
         let dialect = if body.member("model").is_some() { Dialect::TypeSafe } else { Dialect::Strands };
+        let has_images = self.has_images(&body, dialect);
         let (mut state, mut questions, mut named) = (Json::Null, Vec::new(), None);
         let Node::Object(members) = body else { return Err(invalid(Flaw::no_object(body))) };
         for (name, value) in members {
@@ -123,10 +124,11 @@ impl Reader {
     }
 
     /// Images in either dialect: they must not be left out of what is asked without a word.
-    fn has_images(&mut self, body: &Node) -> bool {
+    fn has_images(&mut self, body: &Node, dialect: Dialect) -> bool {
         let place = Place::body().at("images");
         let given = match body.member("images") {
-            None | Some(Node::Null) => false,
+            None => false,
+            Some(Node::Null) if dialect == Dialect::TypeSafe => false,
             Some(Node::Array(images)) => {
                 for (index, image) in images.iter().enumerate() {
                     if !matches!(image, Node::String(_)) {
@@ -162,8 +164,14 @@ impl Reader {
     fn question(&mut self, id: String, node: Node, dialect: Dialect, within: &Place) -> Option<Question> {
         let place = within.at(id.clone());
         if !matches!(node, Node::Object(_)) {
-            let msg = "Input should be a valid dictionary or object to extract fields from";
-            self.flaw(Flaw::new("model_attributes_type", &place, msg, &node));
+            match dialect {
+                Dialect::TypeSafe => self.flaw(Flaw::no_question(&place, &node)),
+                Dialect::Strands => {
+                    Form::ALL
+                        .iter()
+                        .for_each(|form| self.flaw(Flaw::no_question(&place.at(form.member()), &node)));
+                }
+            }
             return None;
         }
         let form = self.form(&node, dialect, &place)?;
@@ -175,10 +183,12 @@ impl Reader {
             Form::Choice => self.choice(criteria, &node, &place.at("criteria")),
             Form::Score => self.score(criteria, &node, &place.at("criteria")),
         };
-        let asked = node.member("instructions").filter(|asked| !matches!(asked, Node::Null));
+        let asked = node.member("instructions");
+        let asked = asked.filter(|asked| dialect == Dialect::Strands || !matches!(asked, Node::Null));
         let at = place.at("instructions");
         match asked {
             Some(asked) if !is_text(asked) => self.no_text(&at, asked),
+            None if dialect == Dialect::Strands => self.flaw(Flaw::missing(&at, &node)),
             None if matches!(&kind, Kind::Noul { if_true, if_false } if !is_described(if_true) && !is_described(if_false)) =>
             {
                 self.flaw(Flaw::missing(&at, &node));
@@ -221,16 +231,19 @@ impl Reader {
         match criteria {
             None | Some(Node::Null) => {}
             Some(found @ Node::Object(members)) => {
+                let flaws = self.flaws.len();
+                let mut has_others = false;
                 for (name, value) in members {
+                    let description = self.description(value, &place.at(name.clone()));
                     match name.as_str() {
-                        "true" => sides[0] = self.description(value, &place.at("true")),
-                        "false" => sides[1] = self.description(value, &place.at("false")),
-                        _ => {
-                            let rule = "noul criteria keys must be a subset of {'true', 'false'}";
-                            self.flaw(Flaw::value(place, rule, found));
-                            break;
-                        }
+                        "true" => sides[0] = description,
+                        "false" => sides[1] = description,
+                        _ => has_others = true,
                     }
+                }
+                if has_others && self.flaws.len() == flaws {
+                    let rule = "noul criteria keys must be a subset of {'true', 'false'}";
+                    self.flaw(Flaw::value(place, rule, found));
                 }
             }
             Some(other) => self.flaw(Flaw::no_map(place, other)),
@@ -244,15 +257,20 @@ impl Reader {
         match criteria {
             None => self.flaw(Flaw::missing(place, question)),
             Some(found @ Node::Object(members)) => {
+                let flaws = self.flaws.len();
                 for (name, value) in members {
                     if let Some(description) = self.description(value, &place.at(name.clone())) {
                         options.push((name.clone(), description));
                     }
                 }
-                if members.len() < 2 {
-                    self.flaw(Flaw::value(place, "choice requires at least 2 options", found));
-                } else if members.len() > 255 {
-                    self.flaw(Flaw::value(place, "choice supports at most 255 options", found));
+                let rule = match members.len() {
+                    0 | 1 => Some("choice requires at least 2 options"),
+                    2..=255 => None,
+                    _ => Some("choice allows at most 255 options"),
+                };
+                // Of members that are wrong themselves the number is not told too.
+                if let Some(rule) = rule.filter(|_| self.flaws.len() == flaws) {
+                    self.flaw(Flaw::value(place, rule, found));
                 }
             }
             Some(other) => self.flaw(Flaw::no_map(place, other)),
@@ -265,6 +283,7 @@ impl Reader {
         match criteria {
             None => self.flaw(Flaw::missing(place, question)),
             Some(found @ Node::Array(items)) => {
+                let flaws = self.flaws.len();
                 for (index, item) in items.iter().enumerate() {
                     if is_text(item) {
                         levels.push(item.clone().into_json());
@@ -272,7 +291,7 @@ impl Reader {
                         self.flaw(Flaw::no_string(&place.at(index), item));
                     }
                 }
-                if !(2..=10).contains(&items.len()) {
+                if self.flaws.len() == flaws && !(2..=10).contains(&items.len()) {
                     self.flaw(Flaw::value(place, "score requires between 2 and 10 levels", found));
                 }
             }
@@ -405,7 +424,7 @@ mod tests {
     #[test]
     fn a_flaw_is_told_for_the_form_that_was_meant_and_all_are_told_at_once() {
         let body = json!({"state": 3, "questions": {
-            "a": {"type": "choice", "criteria": {"x": 1, "y": null}},
+            "a": {"type": "choice", "instructions": "?", "criteria": {"x": 1, "y": null}},
             "b": {"type": "score", "instructions": "?", "criteria": {"0": "low", "1": "high"}},
         }});
         assert_eq!(
@@ -429,16 +448,56 @@ mod tests {
         without.as_object_mut().unwrap().remove("model");
         assert!(matches!(read_text(&without.to_string()).unwrap().questions[0].kind, Kind::Noul { .. }));
         assert_eq!(flaws(&body(Some("jev-latest"))), [r#"["body","questions","q","type"]: Field required"#]);
-        assert!(matches!(question(json!({"criteria": ["a", "b"]})).kind, Kind::Score { .. }));
-        assert!(matches!(question(json!({"criteria": {"a": null, "b": "x"}})).kind, Kind::Choice { .. }));
+        let kind = |criteria: Json| question(json!({"instructions": "Which?", "criteria": criteria})).kind;
+        assert!(matches!(kind(json!(["a", "b"])), Kind::Score { .. }));
+        assert!(matches!(kind(json!({"a": null, "b": "x"})), Kind::Choice { .. }));
+    }
+
+    #[test]
+    fn without_a_model_instructions_are_asked_for_as_by_the_strands_server() {
+        for (asked, flaw) in [
+            (
+                json!({"type": "choice", "criteria": {"a": null, "b": null}}),
+                r#"["body","questions","q","ChoiceQuestion","instructions"]: Field required"#,
+            ),
+            (
+                json!({"criteria": ["lo", "hi"]}),
+                r#"["body","questions","q","ScoreQuestion","instructions"]: Field required"#,
+            ),
+            (
+                json!({"instructions": null, "criteria": {"true": "x"}}),
+                r#"["body","questions","q","NoulQuestion","instructions","str"]: Input should be a valid string"#,
+            ),
+            (
+                json!("Ok?"),
+                r#"["body","questions","q","NoulQuestion"]: Input should be a valid dictionary or object to extract fields from"#,
+            ),
+            (
+                json!({"type": "noul", "instructions": "?", "criteria": {"maybe": 1}}),
+                r#"["body","questions","q","NoulQuestion","criteria","maybe","str"]: Input should be a valid string"#,
+            ),
+            (
+                json!({"type": "choice", "instructions": "?", "criteria": {"a": 1}}),
+                r#"["body","questions","q","ChoiceQuestion","criteria","a","str"]: Input should be a valid string"#,
+            ),
+        ] {
+            let found = flaws(&json!({"state": "s", "questions": {"q": asked}}));
+            assert_eq!(found[0], flaw);
+            assert!(!found.iter().any(|flaw| flaw.contains("Value error")), "{found:?}");
+        }
+        assert_eq!(
+            flaws(&json!({"state": "s", "questions": {"q": {"instructions": "?"}}, "images": null})),
+            [r#"["body","images"]: Input should be a valid list"#]
+        );
     }
 
     #[test]
     fn a_noul_needs_instructions_or_a_described_side() {
-        let noul = |criteria: Json| json!({"type": "noul", "criteria": criteria});
-        assert_eq!(question(noul(json!({"true": "x"}))).instructions, Json::Null);
+        let body = |criteria: Json| json!({"model": "m", "state": "s", "questions": {"q": {"type": "noul", "criteria": criteria}}});
+        let described = read_text(&body(json!({"true": "x"})).to_string()).unwrap();
+        assert_eq!(described.questions[0].instructions, Json::Null);
         for criteria in [json!(null), json!({}), json!({"true": null})] {
-            let body = json!({"state": "s", "questions": {"q": noul(criteria)}});
+            let body = body(criteria);
             assert_eq!(
                 flaws(&body),
                 [r#"["body","questions","q","NoulQuestion","instructions"]: Field required"#]
