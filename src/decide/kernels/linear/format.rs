@@ -6,7 +6,7 @@ use super::kernel::Kernel;
 pub const COLUMNS: usize = 32;
 
 /// Lanes of a block along the inputs. A block of a panel is then 16 KiB, half of the first-level cache, and is read again for
-/// each tile of rows. In int8 it is also the run of inputs (512) that shares a scale.
+/// each tile of rows. In int8 it is also the run of inputs (512) that is turned together and shares a scale.
 pub const DEPTH: usize = 128;
 
 /// One lane of each column of a panel.

@@ -1,9 +1,11 @@
-//! Weights and inputs as 8-bit integers; each run of 512 inputs has its own scale, per row and per column.
+//! Weights and inputs as 8-bit integers; each run of 512 inputs is turned (see `turn`) and has its own scale, per row and per
+//! column.
 //!
 //! A run with a value that is not finite has the scale NaN, and so has every result that it is part of.
 
 use super::format::{DEPTH, Format, Step, Values};
 use super::kernel::{Block, Kernel, Tile};
+use super::turn::{RUN, turn};
 #[cfg(target_arch = "x86_64")]
 use super::x86;
 use crate::decide::kernels::dispatch::vectorised;
@@ -46,11 +48,22 @@ impl Format for Int8 {
 
     #[inline(always)]
     fn encode_row(values: &[f32], lanes: &mut [u32; DEPTH]) -> f32 {
-        quantise(values, lanes, 0x8080_8080)
+        let mut run = [0.0; RUN];
+        let turned = &mut run[..values.len()];
+        turned.copy_from_slice(values);
+        turn(turned);
+        quantise(turned, lanes, 0x8080_8080)
     }
 
     fn encode_column(values: &[f32], lanes: &mut [u32; DEPTH], column: usize, scales: &mut ColumnScales) {
-        scales.factors.0[column] = quantise(values, lanes, 0);
+        let mut run = [0.0; RUN];
+        let turned = &mut run[..values.len()];
+        turned.copy_from_slice(values);
+        let excess = vectorised(
+            #[inline(always)]
+            || turn(turned),
+        );
+        scales.factors.0[column] = quantise(turned, lanes, 0) / excess;
         let used = lanes[..values.len().div_ceil(Self::VALUES)].iter();
         let sum: i32 =
             used.flat_map(|lane| lane.to_le_bytes()).map(|byte| i32::from(byte.cast_signed())).sum();

@@ -19,8 +19,8 @@ pub enum Precision {
     F32,
     /// Rounded to bf16: two bytes. Sums are in f32.
     Bf16,
-    /// Rounded to 8 bits with a scale for each run of 512, per output and per row: one byte. Sums of a run are exact, sums of
-    /// runs in f32.
+    /// Turned by a matrix of ±1 in runs of 512, then rounded to 8 bits with a scale for each run, per output and per row: one
+    /// byte. Sums of a run are exact, sums of runs in f32.
     Int8,
 }
 

@@ -13,6 +13,7 @@ mod panels;
 mod product;
 #[cfg(test)]
 mod tests;
+mod turn;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
