@@ -1,7 +1,8 @@
 //! Strands Decider at the dimensions of the 2B model, with random weights: CPU seconds and tokens per request, and peak memory.
 //!
 //! `cargo bench --bench decider -- f32` (or `bf16`, `int8`). Writes a 3.8 GB checkpoint once, under `ASSAYD_BENCH_DIR` or the
-//! system's temporary folder; answers are left beside it, so that a later precision is compared with `f32`.
+//! system's temporary folder; answers are left beside it, so that a later precision is compared with `f32`. Rows may be chosen:
+//! `-- int8 256+1 2000+8`. `python benches/decider_torch.py` runs the reference on the same weights beside it.
 //! Claims (`docs/` says what they are measured against): f32 at least 1.1 times the merged f32 reference, bf16 level with the
 //! best PyTorch, int8 1.7 times that; eight questions cost less than 1.4 times one, known evidence less than a quarter.
 
@@ -24,6 +25,9 @@ const INTERMEDIATE: usize = 6144;
 const VOCAB: usize = 248_320;
 const LAYERS: usize = 24;
 const POINTER: usize = 768;
+
+/// Tokens of the state, about, and questions.
+const ROWS: [&str; 6] = ["256+1", "256+4", "1024+1", "1024+4", "2000+1", "2000+8"];
 
 fn main() {
     let arguments: Vec<String> =
@@ -61,12 +65,20 @@ fn main() {
     runtime.block_on(desk.ready());
     println!("request | tokens | CPU s | wall s | tokens/s on two idle cores");
     let mut bench = Bench { desk, runtime, answers: Vec::new(), seed: 0 };
-    for (state, questions) in [(256, 1), (256, 4), (1024, 1), (1024, 4), (2000, 1), (2000, 8)] {
-        bench.measure(&format!("{state} + {questions}"), state, questions, 3);
+    let chosen = &arguments[1..];
+    let rows = if chosen.is_empty() { ROWS.map(str::to_owned).to_vec() } else { chosen.to_vec() };
+    for row in &rows {
+        let numbers = row
+            .split_once('+')
+            .and_then(|(state, questions)| Some((state.parse().ok()?, questions.parse().ok()?)));
+        let (state, questions) = numbers.expect("rows like 256+1");
+        bench.measure(row, state, questions, 3);
     }
-    bench.known_evidence();
+    if chosen.is_empty() {
+        bench.known_evidence();
+    }
     println!("peak {:.2} GiB", memory("VmHWM"));
-    compare(&folder, precision, &bench.answers);
+    compare(&folder.join(format!("answers-{}.json", rows.join("-"))), precision, &bench.answers);
 }
 
 struct Bench {
@@ -133,23 +145,39 @@ fn inquiry(seed: usize, tokens: usize, questions: std::ops::Range<usize>) -> Inq
 }
 
 /// How far the answers are from those in f32, if there are any.
-fn compare(folder: &Path, precision: Precision, answers: &[Vec<f64>]) {
-    let path = folder.join("answers-f32.json");
+fn compare(path: &Path, precision: Precision, answers: &[Vec<f64>]) {
     if precision == Precision::F32 {
-        fs::write(&path, serde_json::to_string(answers).expect("numbers")).expect("a writable folder");
+        fs::write(path, serde_json::to_string(answers).expect("numbers")).expect("a writable folder");
         return;
     }
-    let Ok(text) = fs::read_to_string(&path) else { return };
+    let Ok(text) = fs::read_to_string(path) else { return };
     let exact: Vec<Vec<f64>> = serde_json::from_str(&text).expect("what f32 wrote");
     let pick = |p: &[f64]| (0..p.len()).max_by(|a, b| p[*a].total_cmp(&p[*b]));
     let pairs = || answers.iter().zip(&exact);
     let spread = pairs().flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| (a - b).abs()));
     let same = pairs().filter(|(a, b)| pick(a) == pick(b)).count();
+    // How far ahead the pick of f32 was where another one was made, and how far it is ahead in general.
+    let margin = |p: &[f64]| {
+        let mut sorted = p.to_vec();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        sorted[0] - sorted[1]
+    };
+    let changed: Vec<String> = pairs()
+        .filter(|(a, b)| pick(a) != pick(b))
+        .map(|(_, exact)| format!("{:.4}", margin(exact)))
+        .collect();
+    let mut margins: Vec<f64> = exact.iter().map(|p| margin(p)).collect();
+    margins.sort_by(f64::total_cmp);
     println!(
         "against f32: worst |dp| {:.4}, mean {:.5}, same pick {same} of {}",
         spread.clone().fold(0.0, f64::max),
         spread.clone().sum::<f64>() / spread.count() as f64,
         answers.len()
+    );
+    println!(
+        "margins of the picks in f32: changed ones [{}], median of all {:.4}",
+        changed.join(", "),
+        margins[margins.len() / 2]
     );
 }
 
