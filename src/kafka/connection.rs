@@ -55,7 +55,8 @@ impl Connection<'_> {
 
     fn check_security(&self, with_tls: bool, problems: &mut Vec<String>) {
         let section = self.section;
-        let missing = "needs a build with `--features kafka-tls` (or kafka-tls-vendored), which this one is not";
+        let missing =
+            "needs a build with `--features kafka-tls` (or kafka-tls-vendored), which this one is not";
         if self.tls.is_some() && !with_tls {
             problems.push(format!("{section}.tls {missing}"));
         }
