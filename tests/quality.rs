@@ -176,6 +176,8 @@ fn told(steps: Vec<(StepKind, String)>) -> Story {
         session_id: None,
         service: None,
         agents: vec![],
+        instructions: Vec::new(),
+        tools: Vec::new(),
         request: last(StepKind::Request),
         answer: last(StepKind::Answer),
         steps: steps

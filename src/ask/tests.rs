@@ -13,6 +13,8 @@ pub(super) fn story(steps: &[(StepKind, &str)]) -> Story {
         session_id: None,
         service: None,
         agents: vec![],
+        instructions: Vec::new(),
+        tools: Vec::new(),
         request: last(StepKind::Request),
         steps: steps
             .iter()

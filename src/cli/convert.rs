@@ -75,6 +75,14 @@ fn print(out: &mut impl Write, story: &Story, output: Output) -> anyhow::Result<
 fn text(out: &mut impl Write, story: &Story) -> io::Result<()> {
     let id = story.trace_id.map(|id| id.to_string()).unwrap_or_default();
     writeln!(out, "trace {id}  service {}", story.service.as_deref().unwrap_or("unknown"))?;
+    for told in &story.instructions {
+        writeln!(out, "  {}", clean(&format!("told         {}", told.text), &told.agents))?;
+    }
+    for tool in &story.tools {
+        let listed = if tool.unlisted { "known" } else { "offered" };
+        let description = tool.description.as_deref().unwrap_or_default();
+        writeln!(out, "  {}", clean(&format!("{listed:<12} {}: {description}", tool.name), &tool.agents))?;
+    }
     for step in &story.steps {
         writeln!(out, "  {}", line(step))?;
     }
@@ -87,7 +95,6 @@ fn text(out: &mut impl Write, story: &Story) -> io::Result<()> {
 fn line(step: &Step) -> String {
     let text = step.text.as_deref().unwrap_or_default();
     let tool = step.tool.as_deref().unwrap_or_default();
-    let who = step.agent.as_deref().map(|agent| format!(" [{agent}]")).unwrap_or_default();
     let said = match step.kind {
         StepKind::Request => format!("request      {text}"),
         StepKind::Thought => format!("thought      {text}"),
@@ -100,7 +107,12 @@ fn line(step: &Step) -> String {
         StepKind::Answer => format!("answer       {text}"),
         StepKind::Handoff => format!("handoff      to {tool}"),
     };
-    // Text of a trace is untrusted: it must not steer the terminal.
-    let clean: String = said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("{clean}{who}")
+    clean(&said, step.agent.as_slice())
+}
+
+/// Text of a trace is untrusted: it must not steer the terminal.
+fn clean(said: &str, agents: &[String]) -> String {
+    let who = if agents.is_empty() { String::new() } else { format!(" [{}]", agents.join(", ")) };
+    let whole = format!("{said}{who}");
+    whole.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::dialects::{self, Told, tell};
 use super::draft::{Draft, Kind};
 use super::message::messages;
+use super::offers::offers;
 use super::pseudo::rewrite;
 use super::talk::{Invocation, Message, ModelCall, Part, Pass, Retrieval, Role, Talk, ToolRun};
 use super::text::tells_error;
@@ -64,6 +65,7 @@ pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
         invocation.output = rewrite(std::mem::take(&mut invocation.output));
     }
     talk.calls.sort_by_key(|call| (call.start, call.end, call.span));
+    talk.offers = offers(spans, &logs, &nearest, &talk);
     talk
 }
 

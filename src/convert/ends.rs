@@ -307,12 +307,15 @@ pub(super) fn finish(
         .or_else(|| trace.logs.iter().find_map(|log| log.resource.service()));
     let model = woven.threads.iter().rev().find_map(|thread| thread.model.clone());
     let mut truncated = talk.truncated.clone();
+    truncated.extend(talk.offers.truncated.iter().cloned());
     truncated.extend(trace.truncated.iter().cloned());
     Story {
         trace_id: Some(trace.trace_id),
         session_id: talk.session.clone(),
         service: service.map(str::to_owned),
         agents,
+        instructions: talk.offers.instructions.clone(),
+        tools: talk.offers.tools.clone(),
         request,
         steps: steps.into_iter().map(|(step, _)| step).collect(),
         answer,

@@ -147,6 +147,10 @@ fn metadata(run: &Map<String, Json>, kind: &str, name: &str, attributes: &mut At
             attributes.push("gen_ai.tool.call.id", id);
         }
     }
+    let offered = extra.and_then(|extra| extra.get("invocation_params")?.get("tools"));
+    if let Some(tools) = offered.filter(|tools| tools.is_array()) {
+        attributes.push("gen_ai.tool.definitions", tools.to_string());
+    }
     // A run's own `session_id` is its project; a conversation is named in its metadata.
     let thread = metadata
         .and_then(|metadata| pick_str(metadata, &["session_id", "thread_id", "conversation_id"]))

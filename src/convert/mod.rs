@@ -3,6 +3,7 @@
 
 mod block;
 mod collect;
+mod declared;
 mod dialects;
 mod draft;
 mod ends;
@@ -11,6 +12,7 @@ mod indexed;
 mod join;
 mod langsmith;
 mod message;
+mod offers;
 mod pairing;
 mod parse;
 mod pseudo;

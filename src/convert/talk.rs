@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::offers::Offers;
 use crate::domain::{Json, Time};
 
 /// Who speaks in a message.
@@ -128,6 +129,8 @@ pub(super) struct Talk {
     pub(super) saw_agent: bool,
     /// Events of AutoGen's runtime, each of which tells one message.
     pub(super) events: Vec<Json>,
+    /// What models were told and offered beside the conversation.
+    pub(super) offers: Offers,
 }
 
 impl Call {

@@ -19,7 +19,7 @@ pub use id::{IdError, SpanId, TraceId};
 pub use partition::{DecisionStatus, JudgeView, JudgedPartition, LocalView, Placed, Views};
 pub use question::{Handling, Inquiry, Json, Kind, Measure, Question, Questions, Ruling, Subject};
 pub use span::{Closed, Event, Link, LogRecord, Resource, Scope, Span, SpanKind, Status, Trace};
-pub use story::{Skip, Step, StepKind, Story};
+pub use story::{Instructions, OfferedTool, Skip, Step, StepKind, Story};
 pub use time::Time;
 pub use trajectory::{Ended, RoundSummary, Trajectory, Turn};
 pub use units::{ByteSize, Period, UnitError};

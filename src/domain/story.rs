@@ -76,6 +76,35 @@ impl Step {
     }
 }
 
+/// A tool that agents could call, as it was declared to their model. A sender's text: untrusted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OfferedTool {
+    /// Its name.
+    pub name: String,
+    /// What it is said to do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parameters: Option<Json>,
+    /// The agents that could call it; none where the trace does not say.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub agents: Vec<String>,
+    /// Known by a run of it alone: no request of a model lists it, so others may have been offered beside it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unlisted: bool,
+}
+
+/// What a model was told before the conversation: its system prompt. A sender's text: untrusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// The agents that were told so; none where the trace does not say.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub agents: Vec<String>,
+    /// The text.
+    pub text: String,
+}
+
 /// What an agent did in one trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Story {
@@ -87,6 +116,12 @@ pub struct Story {
     pub service: Option<String>,
     /// The agents that took part, in order of appearance.
     pub agents: Vec<String>,
+    /// The instructions of the agents' models, each text once; absent in JSON where none were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub instructions: Vec<Instructions>,
+    /// The tools that the agents were offered, each declaration once; absent in JSON where none were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tools: Vec<OfferedTool>,
     /// The user's latest request.
     pub request: Option<String>,
     /// What happened, in causal order.

@@ -215,6 +215,8 @@ pub(crate) fn story() -> Story {
         session_id: Some("session-7".into()),
         service: Some("support-bot".into()),
         agents: vec!["refunds".into()],
+        instructions: Vec::new(),
+        tools: Vec::new(),
         request: Some("Where is order 7?".into()),
         steps: vec![
             step(0, StepKind::Request, "Where is order 7?"),

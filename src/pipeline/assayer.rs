@@ -257,6 +257,8 @@ fn story_of(request: &CheckRequest) -> Story {
         session_id: None,
         service: None,
         agents: Vec::new(),
+        instructions: Vec::new(),
+        tools: Vec::new(),
         request: request.query.clone(),
         steps,
         answer: Some(request.response.clone()),

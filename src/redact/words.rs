@@ -58,6 +58,13 @@ impl Redactor {
         text(&mut mask, &mut story.request);
         text(&mut mask, &mut story.answer);
         text(&mut mask, &mut story.session_id);
+        for told in &mut story.instructions {
+            told.text = mask.text(&told.text);
+        }
+        for tool in &mut story.tools {
+            text(&mut mask, &mut tool.description);
+            tool.parameters = tool.parameters.as_ref().map(|schema| mask.json(schema));
+        }
         for step in &mut story.steps {
             text(&mut mask, &mut step.text);
             step.arguments = step.arguments.as_ref().map(|arguments| mask.json(arguments));
@@ -113,7 +120,7 @@ fn text(mask: &mut Mask, text: &mut Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::{Json, StepKind};
+    use crate::domain::{Instructions, Json, OfferedTool, StepKind};
     use crate::redact::Config;
 
     use super::*;
@@ -184,6 +191,14 @@ mod tests {
             session_id: None,
             service: None,
             agents: Vec::new(),
+            instructions: vec![Instructions { agents: Vec::new(), text: "Ask jane.roe@posteo.de.".into() }],
+            tools: vec![OfferedTool {
+                name: "mail".into(),
+                description: Some("Writes to jane.roe@posteo.de".into()),
+                parameters: Some(serde_json::json!({ "default": "jane.roe@posteo.de" })),
+                agents: Vec::new(),
+                unlisted: false,
+            }],
             request: Some("jane.roe@posteo.de?".into()),
             steps: vec![step],
             answer: None,

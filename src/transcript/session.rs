@@ -117,6 +117,8 @@ impl Session {
             session_id: None,
             service: None,
             agents: Vec::new(),
+            instructions: Vec::new(),
+            tools: Vec::new(),
             request: request.and_then(|step| step.text.clone()),
             steps: kept,
             answer: Some(answer.to_owned()),

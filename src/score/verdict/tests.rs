@@ -35,6 +35,8 @@ fn story() -> Story {
         session_id: Some("s-1".to_owned()),
         service: Some("support-bot".to_owned()),
         agents: vec!["triage".to_owned(), "refunds".to_owned()],
+        instructions: Vec::new(),
+        tools: Vec::new(),
         request: Some("?".to_owned()),
         steps: vec![
             step(StepKind::Request, "triage", "00000000000000a1"),

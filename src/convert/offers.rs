@@ -1,0 +1,402 @@
+//! What models were told and offered beside the conversation: their instructions and their tools. Model calls repeat both;
+//! each is kept once, with the agents that it was for.
+
+use std::collections::{HashMap, HashSet};
+
+use super::declared::{instructions, request, schema, tools};
+use super::indexed;
+use super::talk::{Message, Role, Talk};
+use super::text::{decode, decode_str, is_masked, to_json};
+use crate::domain::{Attributes, Instructions, Json, LogRecord, OfferedTool, Span, SpanId, Value};
+
+/// Declarations that are kept.
+const MOST_TOOLS: usize = 256;
+
+/// Bytes of one schema; a larger one is left out.
+const LARGEST_SCHEMA: usize = 16 << 10;
+
+/// Characters of one description.
+const LONGEST_DESCRIPTION: usize = 4_000;
+
+/// Bytes of all declarations together; beyond, schemas are left out.
+const LARGEST_TOOLS: usize = 256 << 10;
+
+/// Texts of instructions that are kept, the latest.
+const MOST_INSTRUCTIONS: usize = 16;
+
+/// Characters of one text of instructions.
+const LONGEST_INSTRUCTIONS: usize = 32_000;
+
+/// Attributes that list the tools of a model or an agent, whole or by name.
+const LISTS: [&str; 9] = [
+    "gen_ai.tool.definitions",
+    "gen_ai.request.tools",
+    "gen_ai.agent.tools",
+    "ai.prompt.tools",
+    "mlflow.chat.tools",
+    "haystack.agent.tools",
+    "smolagents.tools_names",
+    "sk.available_functions",
+    "llm.request.tools",
+];
+
+/// Attributes that hold instructions and nothing else.
+const TEXTS: [&str; 4] = [
+    "gen_ai.system_instructions",
+    "gen_ai.agent.instructions",
+    "gen_ai.agent.system_instructions",
+    "gen_ai.system_prompt",
+];
+
+/// Attributes that hold a request, or a part of one, with tools and instructions in it.
+const REQUESTS: [&str; 7] = [
+    "gcp.vertex.agent.llm_request",
+    "llm.invocation_parameters",
+    "model_request_parameters",
+    "haystack.agent.step.llm.input",
+    "ai.prompt",
+    "request_data",
+    "mlflow.spanInputs",
+];
+
+/// Words without which a request need not be unpacked.
+const TELLTALE: [&str; 4] = ["tools", "system", "instructions", "functions"];
+
+/// The event that tells a system prompt by itself.
+const SYSTEM: &str = "gen_ai.system.message";
+
+/// What was found in a trace.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    pub(super) tools: Vec<OfferedTool>,
+    pub(super) instructions: Vec<Instructions>,
+    /// What was cut, in words.
+    pub(super) truncated: Vec<String>,
+}
+
+#[derive(Default)]
+struct Gathering<'a> {
+    offers: Offers,
+    /// Tools that only their runs tell of.
+    runs: Vec<OfferedTool>,
+    places: HashMap<String, Vec<usize>>,
+    texts: HashMap<String, usize>,
+    /// Raw values that were read already, by attribute and agent: model calls repeat them.
+    read: HashSet<(&'a str, &'a str, Option<&'a str>)>,
+}
+
+/// Reads all spans and records, in their order, then the system messages of the conversations.
+pub(super) fn offers(
+    spans: &[&Span],
+    logs: &HashMap<Option<SpanId>, Vec<&LogRecord>>,
+    agents: &[Option<String>],
+    talk: &Talk,
+) -> Offers {
+    let mut gathering = Gathering::default();
+    let mut known = HashSet::with_capacity(spans.len());
+    for (span, agent) in spans.iter().zip(agents) {
+        let agent = agent.as_deref();
+        known.insert(Some(span.span_id));
+        gathering.attributes(&span.attributes, agent);
+        gathering.run(&span.attributes, agent);
+        for event in &span.events {
+            gathering.attributes(&event.attributes, agent);
+            if event.name == SYSTEM {
+                gathering.event(&event.attributes, &Value::Null, agent);
+            }
+        }
+        for log in logs.get(&Some(span.span_id)).into_iter().flatten() {
+            gathering.log(log, agent);
+        }
+    }
+    let mut orphans: Vec<&Option<SpanId>> = logs.keys().filter(|id| !known.contains(*id)).collect();
+    orphans.sort();
+    for log in orphans.into_iter().flat_map(|id| &logs[id]) {
+        gathering.log(log, None);
+    }
+    for call in &talk.calls {
+        gathering.messages(&call.input, call.agent.as_deref());
+    }
+    for around in &talk.invocations {
+        gathering.messages(&around.input, around.agent.as_deref());
+    }
+    gathering.finish()
+}
+
+impl<'a> Gathering<'a> {
+    fn attributes(&mut self, attributes: &'a Attributes, agent: Option<&'a str>) {
+        let (mut indexed_tools, mut indexed_functions) = (false, false);
+        for (key, value) in attributes.iter() {
+            indexed_tools |= key.starts_with("llm.tools.");
+            indexed_functions |= key.starts_with("llm.request.functions.");
+            if self.is_known(key, value, agent) {
+                continue;
+            }
+            if LISTS.contains(&key) || is_raw_list(key) {
+                self.list(&decode(value).json, agent);
+            } else if TEXTS.contains(&key) {
+                self.tell(instructions(&decoded_text(value)), agent);
+            } else if REQUESTS.contains(&key) || key == "input.value" && is_model(attributes) {
+                self.request(value, agent);
+            } else if matches!(key, "events" | "all_messages_events") {
+                self.listed_events(value, agent);
+            }
+        }
+        if indexed_functions && let Some(json) = indexed::gather(attributes, "llm.request.functions.") {
+            self.list(&json, agent);
+        }
+        if indexed_tools && let Some(Json::Array(items)) = indexed::gather(attributes, "llm.tools.") {
+            for item in &items {
+                self.indexed(item, agent);
+            }
+        }
+    }
+
+    /// Whether this very value was read for this agent.
+    fn is_known(&mut self, key: &'a str, value: &'a Value, agent: Option<&'a str>) -> bool {
+        value.as_str().is_some_and(|text| {
+            text.len() > 64 && offers_something(key) && !self.read.insert((key, text, agent))
+        })
+    }
+
+    fn list(&mut self, json: &Json, agent: Option<&str>) {
+        for tool in tools(json) {
+            self.offer(tool, agent);
+        }
+    }
+
+    /// OpenInference's `llm.tools.N.tool`: the whole declaration in `json_schema`, or the schema with the name beside it.
+    fn indexed(&mut self, item: &Json, agent: Option<&str>) {
+        let tool = item.get("tool").unwrap_or(item);
+        let whole = tool.get("json_schema").map(|text| match text {
+            Json::String(text) => decode_str(text).json,
+            other => other.clone(),
+        });
+        let found = whole.as_ref().map(tools).filter(|found| !found.is_empty());
+        for tool in found.unwrap_or_else(|| tools(tool)) {
+            self.offer(tool, agent);
+        }
+    }
+
+    fn request(&mut self, value: &Value, agent: Option<&str>) {
+        let is_idle = value.as_str().is_some_and(|text| !TELLTALE.iter().any(|word| text.contains(word)));
+        if is_idle {
+            return;
+        }
+        let (found, told) = request(&decode(value).json);
+        for tool in found {
+            self.offer(tool, agent);
+        }
+        for text in told {
+            self.tell(Some(text), agent);
+        }
+    }
+
+    /// pydantic-ai's first version keeps its events in one list.
+    fn listed_events(&mut self, value: &Value, agent: Option<&str>) {
+        if value.as_str().is_some_and(|text| !text.contains(SYSTEM)) {
+            return;
+        }
+        let Json::Array(items) = decode(value).json else { return };
+        for item in items.iter().filter(|item| item.get("event.name").is_some_and(|name| name == SYSTEM)) {
+            self.tell(instructions(item), agent);
+        }
+    }
+
+    fn log(&mut self, log: &'a LogRecord, agent: Option<&'a str>) {
+        let agent = log.attributes.text("gen_ai.agent.name").or(agent);
+        self.attributes(&log.attributes, agent);
+        if log.event_name == SYSTEM {
+            self.event(&log.attributes, &log.body, agent);
+        }
+    }
+
+    fn event(&mut self, attributes: &Attributes, body: &Value, agent: Option<&str>) {
+        let content = ["gen_ai.event.content", "content"].iter().find_map(|key| attributes.get(key));
+        let told = match (content, body) {
+            (Some(content), Value::Null) => instructions(&decoded_text(content)),
+            _ => instructions(&decoded_text(body)),
+        };
+        self.tell(told, agent);
+    }
+
+    fn messages(&mut self, messages: &[Message], agent: Option<&str>) {
+        for message in messages.iter().filter(|message| message.role == Role::System) {
+            let text = message.joined();
+            let told = Some(text.trim()).filter(|text| !text.is_empty() && !is_masked(text));
+            self.tell(told.map(str::to_owned), agent);
+        }
+    }
+
+    /// What the span of a tool's run says of the tool.
+    fn run(&mut self, attributes: &Attributes, agent: Option<&str>) {
+        let text = |keys: &[&str]| keys.iter().find_map(|key| attributes.text(key)).map(str::to_owned);
+        let description = text(&["gen_ai.tool.description", "tool.description", "haystack.tool.description"]);
+        let declared =
+            ["gen_ai.tool.json_schema", "tool.json_schema", "haystack.tool.parameters", "tool.parameters"];
+        let parameters = declared.iter().find_map(|key| schema(&decode(attributes.get(key)?).json));
+        if description.is_none() && parameters.is_none() {
+            return;
+        }
+        let Some(name) = text(&["gen_ai.tool.name", "tool.name", "haystack.tool.name"]) else { return };
+        let agents = agent.map(str::to_owned).into_iter().collect();
+        let tool = OfferedTool { name, description, parameters, agents, unlisted: true };
+        if self.runs.len() < MOST_TOOLS && !self.runs.iter().any(|known| known.name == tool.name) {
+            self.runs.push(tool);
+        }
+    }
+
+    fn offer(&mut self, tool: OfferedTool, agent: Option<&str>) {
+        let places = self.places.entry(tool.name.clone()).or_default();
+        let known = &mut self.offers.tools;
+        let same = |at: &usize| {
+            let (a, b) = (&known[*at].parameters, &tool.parameters);
+            a.is_none() || b.is_none() || a == b || essence(a.as_ref()) == essence(b.as_ref())
+        };
+        let at = places.iter().copied().find(|at| same(at)).or_else(|| {
+            (known.len() < MOST_TOOLS).then(|| {
+                known.push(OfferedTool { agents: Vec::new(), ..tool.clone() });
+                places.push(known.len() - 1);
+                known.len() - 1
+            })
+        });
+        let Some(at) = at else {
+            let note = format!("tools: beyond {MOST_TOOLS} declarations");
+            if !self.offers.truncated.contains(&note) {
+                self.offers.truncated.push(note);
+            }
+            return;
+        };
+        let kept = &mut self.offers.tools[at];
+        kept.description = kept.description.take().or(tool.description);
+        kept.parameters = kept.parameters.take().or(tool.parameters);
+        add(&mut kept.agents, agent);
+    }
+
+    fn tell(&mut self, text: Option<String>, agent: Option<&str>) {
+        let Some(text) = text else { return };
+        let all = &mut self.offers.instructions;
+        let at = *self.texts.entry(text).or_insert_with_key(|text| {
+            all.push(Instructions { agents: Vec::new(), text: text.clone() });
+            all.len() - 1
+        });
+        add(&mut all[at].agents, agent);
+    }
+
+    /// Adds what only runs tell, and cuts what is too large.
+    fn finish(self) -> Offers {
+        let Offers { tools: mut all, instructions: mut told, mut truncated } = self.offers;
+        for run in self.runs {
+            match self.places.get(&run.name).and_then(|places| places.first()) {
+                Some(at) => {
+                    let listed = &mut all[*at];
+                    listed.description = listed.description.take().or(run.description);
+                    listed.parameters = listed.parameters.take().or(run.parameters);
+                }
+                None => all.push(run),
+            }
+        }
+        let mut bytes = 0;
+        for tool in &mut all {
+            if let Some(description) = &mut tool.description
+                && clip(description, LONGEST_DESCRIPTION)
+            {
+                truncated.push(format!(
+                    "tools: the description of {}, beyond {LONGEST_DESCRIPTION} characters",
+                    tool.name
+                ));
+            }
+            let size = tool.parameters.as_ref().map_or(0, |schema| schema.to_string().len());
+            bytes += size + tool.description.as_ref().map_or(0, String::len);
+            if size > LARGEST_SCHEMA || bytes > LARGEST_TOOLS && size > 0 {
+                bytes -= size;
+                tool.parameters = None;
+                truncated.push(format!("tools: the schema of {}, {size} bytes", tool.name));
+            }
+        }
+        if told.len() > MOST_INSTRUCTIONS {
+            truncated.push(format!("instructions: the last {MOST_INSTRUCTIONS} of {} texts", told.len()));
+            told.drain(..told.len() - MOST_INSTRUCTIONS);
+        }
+        for told in &mut told {
+            if clip(&mut told.text, LONGEST_INSTRUCTIONS) {
+                truncated.push(format!("instructions: a text beyond {LONGEST_INSTRUCTIONS} characters"));
+            }
+        }
+        Offers { tools: all, instructions: told, truncated }
+    }
+}
+
+/// LiteLLM's raw requests: `llm.openai.tools`, `llm.anthropic.tools`, ….
+fn is_raw_list(key: &str) -> bool {
+    let middle = key.strip_prefix("llm.").and_then(|rest| rest.strip_suffix(".tools"));
+    middle.is_some_and(|provider| !provider.is_empty() && !provider.contains('.'))
+}
+
+fn offers_something(key: &str) -> bool {
+    LISTS.contains(&key)
+        || TEXTS.contains(&key)
+        || REQUESTS.contains(&key)
+        || is_raw_list(key)
+        || matches!(key, "input.value" | "events" | "all_messages_events")
+}
+
+/// Only a model's request has tools in it; an agent's input may have anything.
+fn is_model(attributes: &Attributes) -> bool {
+    attributes.text("openinference.span.kind").is_some_and(|kind| kind.eq_ignore_ascii_case("llm"))
+}
+
+/// A value whose text stays a text: instructions may look like JSON.
+fn decoded_text(value: &Value) -> Json {
+    to_json(value, 0)
+}
+
+fn add(agents: &mut Vec<String>, agent: Option<&str>) {
+    if let Some(agent) = agent
+        && !agents.iter().any(|known| known == agent)
+    {
+        agents.push(agent.to_owned());
+    }
+}
+
+/// Cuts a text to so many characters; whether there was something to cut.
+fn clip(text: &mut String, most: usize) -> bool {
+    let end = text.char_indices().nth(most).map(|(at, _)| at);
+    if let Some(end) = end {
+        text.truncate(end);
+    }
+    end.is_some()
+}
+
+/// What two declarations of one tool must have in common: libraries add titles and leave out descriptions.
+fn essence(schema: Option<&Json>) -> Json {
+    fn strip(json: &Json, names: bool, depth: usize) -> Json {
+        match json {
+            Json::Object(map) if depth < 32 => {
+                let kept = map.iter().filter(|(key, _)| {
+                    names
+                        || !matches!(
+                            key.as_str(),
+                            "title"
+                                | "description"
+                                | "$schema"
+                                | "additionalProperties"
+                                | "default"
+                                | "strict"
+                        )
+                });
+                let mut entries: Vec<(String, Json)> = kept
+                    .map(|(key, value)| (key.clone(), strip(value, key == "properties" && !names, depth + 1)))
+                    .collect();
+                entries.sort_by(|a, b| a.0.cmp(&b.0));
+                Json::Object(entries.into_iter().collect())
+            }
+            Json::Array(items) => {
+                Json::Array(items.iter().map(|item| strip(item, false, depth + 1)).collect())
+            }
+            Json::String(text) => Json::String(text.to_ascii_lowercase()),
+            other => other.clone(),
+        }
+    }
+    schema.map_or(Json::Null, |schema| strip(schema, false, 0))
+}
