@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::config;
+use crate::{config, judge};
 
 /// Check a configuration, explain a key, print the schema
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Check a file: exit code 0 if it can be used, 64 if not
+    /// Check a file and the templates that it names: exit code 0 if they can be used, 64 if not
     Check {
         /// The configuration file
         file: PathBuf,
@@ -44,6 +44,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Check { file } => {
             let config = config::load(Some(&file))?;
+            let wrong = judge::check_prompts(&config.judge.prompts, &config.evaluate.prompts());
+            if !wrong.is_empty() {
+                super::complain(&format!("{}: {}", file.display(), wrong.join("\n  ")));
+                return Ok(ExitCode::from(super::BAD_CONFIG));
+            }
             for note in config.notes() {
                 super::complain(&format!("note: {note}"));
             }

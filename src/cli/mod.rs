@@ -21,7 +21,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::config::ConfigError;
+use crate::judge::BuildError;
 use crate::logging;
+use crate::pipeline::StartError;
 
 /// The configuration or the command line is wrong (BSD's EX_USAGE).
 const BAD_CONFIG: u8 = 64;
@@ -88,7 +90,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         complain(&told(&error));
-        let is_config = error.downcast_ref::<ConfigError>().is_some();
+        let is_config = error.downcast_ref::<ConfigError>().is_some() || is_template(&error);
         ExitCode::from(if is_config && failure == 1 { BAD_CONFIG } else { failure })
     })
 }
@@ -116,6 +118,15 @@ fn told(error: &anyhow::Error) -> String {
 fn complain(text: &str) {
     // Nobody is left to tell if standard error is closed.
     let _ = writeln!(std::io::stderr().lock(), "assayd: {text}");
+}
+
+/// Whether a judge's template, which the configuration names, is what is wrong.
+fn is_template(error: &anyhow::Error) -> bool {
+    let built = match error.downcast_ref::<StartError>() {
+        Some(StartError::Judge(error)) => Some(error),
+        _ => error.downcast_ref::<BuildError>(),
+    };
+    matches!(built, Some(BuildError::Prompt { .. } | BuildError::PromptFile { .. }))
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -33,6 +33,7 @@ pub use config::{
 };
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
 pub use llm::{build, build_with};
+pub use prompt::check_prompts;
 
 /// Asks a stronger model.
 pub trait Judge: Send + Sync {

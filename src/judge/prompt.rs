@@ -21,10 +21,26 @@ const PARTITION: &str = "judge.partition.jinja";
 const METRIC_SYSTEM: &str = "metric.system.jinja";
 const METRIC_USER: &str = "metric.user.jinja";
 
+/// What a template is given.
+const GIVEN: [&str; 7] = ["fence", "states", "keys", "claims", "claim_keys", "schema", "complaint"];
+
+/// What the template language knows by itself.
+const OWN: [&str; 9] = ["range", "dict", "namespace", "debug", "loop", "self", "super", "caller", "varargs"];
+
 /// The templates, compiled.
 pub(super) struct Prompts {
     environment: Environment<'static>,
     digest: String,
+}
+
+/// Reads, compiles and tries all templates that a configuration names, as a judge does when it is built. What is wrong with any
+/// of them, in words; `own` are those of evaluators and metrics.
+pub fn check_prompts(config: &PromptsConfig, own: &BTreeSet<&PathBuf>) -> Vec<String> {
+    let usual = Prompts::load(config, &BTreeSet::new()).err();
+    let each = own
+        .iter()
+        .filter_map(|path| Prompts::load(&PromptsConfig::default(), &BTreeSet::from([*path])).err());
+    usual.into_iter().chain(each).map(|error| error.to_string()).collect()
 }
 
 /// A prompt that is ready to be sent.
@@ -195,6 +211,17 @@ fn add(
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(&text);
     environment.add_template_owned(name.to_owned(), text).map_err(|error| wrong(shown, &error))?;
+    // A name in a branch that is not taken now would show at some ask.
+    let names = environment.get_template(name).map(|template| template.undeclared_variables(false));
+    let known = |name: &String| GIVEN.contains(&name.as_str()) || OWN.contains(&name.as_str());
+    let mut unknown: Vec<String> =
+        names.unwrap_or_default().into_iter().filter(|name| !known(name)).collect();
+    if !unknown.is_empty() {
+        unknown.sort();
+        let message =
+            format!("{} is undefined; a template is given {}", unknown.join(", "), GIVEN.join(", "));
+        return Err(BuildError::Prompt { template: shown.to_owned(), message });
+    }
     for complaint in ["", "it is empty"] {
         let state = StateView { text: "state".to_owned(), questions: vec!["{}".to_owned()] };
         let values = context! {
@@ -276,7 +303,38 @@ mod tests {
         std::fs::write(file.path(), "{{ fence }}\n{{ evidence }}").unwrap();
         let config = PromptsConfig { user: Some(file.path().to_owned()), ..PromptsConfig::default() };
         let error = load(&config).err().unwrap().to_string();
-        assert!(error.contains("undefined") && error.contains(file.path().to_str().unwrap()), "{error}");
+        assert!(error.contains("evidence is undefined; a template is given fence"), "{error}");
+        assert!(error.contains(file.path().to_str().unwrap()), "{error}");
+        std::fs::write(file.path(), "{{ fence }}{% if complaint == 'rare' %}{{ evidence }}{% endif %}")
+            .unwrap();
+        assert!(load(&config).err().unwrap().to_string().contains("evidence is undefined"));
+        std::fs::write(
+            file.path(),
+            "{% for state in states %}{% set x = loop.index %}{{ x }}{{ state.text }}{% endfor %}",
+        )
+        .unwrap();
+        assert!(load(&config).is_ok());
+    }
+
+    #[test]
+    fn everything_that_is_wrong_with_templates_is_said_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let fine = file("fine.jinja", "{{ fence }} {{ states[0].text }}");
+        let open = file("open.jinja", "{% for state in states %}");
+        let unknown = file("unknown.jinja", "{{ evidence }}");
+        let missing = folder.path().join("missing.jinja");
+        let config = PromptsConfig { user: Some(unknown.clone()), ..PromptsConfig::default() };
+        let found = check_prompts(&config, &BTreeSet::from([&fine, &open, &missing]));
+        assert_eq!(found.len(), 3, "{found:?}");
+        for path in [&unknown, &open, &missing] {
+            assert!(found.iter().any(|message| message.contains(path.to_str().unwrap())), "{found:?}");
+        }
+        assert!(check_prompts(&PromptsConfig::default(), &BTreeSet::from([&fine])).is_empty());
     }
 
     #[test]
