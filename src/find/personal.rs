@@ -22,6 +22,13 @@ static PHONE: LazyLock<Regex> = LazyLock::new(|| {
         r"|(?:\b1[ .-])?(?:\([2-9][0-9]{2}\) ?|\b[2-9][0-9]{2}[ .-])[2-9][0-9]{2}[ .-][0-9]{4}\b",
     ))
 });
+/// National numbers, where a word before them says what they are.
+static NATIONAL: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(concat!(
+        r"(?i)\b(?:tel|telefon|telephone|téléphone|tél|phone|mobile|mobil|handy|cell|fax|call(?: me)?(?: at| on)?)[.:]?",
+        r"\s{0,2}[:.]?\s{0,2}(0[1-9][0-9]{0,4}(?:[ ./-]?[0-9]{2,8}){1,5})\b",
+    ))
+});
 static IP: LazyLock<Regex> = LazyLock::new(|| compiled(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b"));
 
 pub(super) fn cards(text: &str) -> Vec<Range<usize>> {
@@ -43,17 +50,78 @@ pub(super) fn ssns(text: &str) -> Vec<Range<usize>> {
 }
 
 pub(super) fn emails(text: &str) -> Vec<Range<usize>> {
-    // A user name in a URL or a connection string is not an address.
-    let is_address = |range: &Range<usize>| !text[..range.start].ends_with([':', '/']);
+    // A user name in a URL or a connection string is not an address, nor is a message's id or a file such as `icon@2x.png`.
+    let is_address = |range: &Range<usize>| {
+        let before = text[..range.start].chars().rev().take(200).take_while(|c| !c.is_whitespace());
+        let is_in_url = before.collect::<String>().contains("//:");
+        let head = text[..range.start].trim_end_matches('<').trim_end();
+        let is_message = head
+            .len()
+            .checked_sub(11)
+            .and_then(|at| head.get(at..))
+            .is_some_and(|name| name.eq_ignore_ascii_case("message-id:"));
+        let end = text[range.clone()].rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+        !is_in_url && !is_message && !text[..range.start].ends_with('/') && !FILES.contains(&end.as_str())
+    };
     EMAIL.find_iter(text).map(|found| found.range()).filter(is_address).collect()
 }
+
+/// Ends of file names that are no domains of the internet.
+const FILES: [&str; 16] = [
+    "png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "css", "js", "ts", "html", "json", "yaml", "yml",
+    "pdf", "txt",
+];
 
 pub(super) fn phones(text: &str) -> Vec<Range<usize>> {
     let candidates = PHONE.find_iter(text).filter(|found| {
         let digits = found.as_str().bytes().filter(u8::is_ascii_digit).count();
-        (8..=15).contains(&digits)
+        (8..=15).contains(&digits) && (!found.as_str().starts_with('+') || is_international(found.as_str()))
     });
-    candidates.map(|found| found.range()).filter(|range| stands_alone(text, range)).collect()
+    let national = NATIONAL.captures_iter(text).filter_map(|found| {
+        let number = found.get(1)?;
+        let digits = number.as_str().bytes().filter(u8::is_ascii_digit).count();
+        (9..=13).contains(&digits).then(|| number.range())
+    });
+    candidates
+        .map(|found| found.range())
+        .chain(national)
+        .filter(|range| stands_alone(text, range) && !is_part_number(text, range))
+        .collect()
+}
+
+/// A country's code, and not a decimal number or one in groups of thousands.
+fn is_international(text: &str) -> bool {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let is_decimal = text.matches('.').count() == 1 && !text.contains([' ', '-', '(']);
+    let number =
+        |length: usize| digits.get(..length).and_then(|code| code.parse::<u32>().ok()).unwrap_or_default();
+    // The first digits of the country codes that are in use, by ITU's list E.164.
+    let is_code = matches!(digits.as_bytes().first(), Some(b'1' | b'7'))
+        || matches!(
+            number(2),
+            20 | 27 | 30..=34 | 36 | 39..=41 | 43..=49 | 51..=58 | 60..=66 | 81 | 82 | 84 | 86 | 90..=95 | 98
+        )
+        || matches!(
+            number(3),
+            211..=213 | 216 | 218 | 220..=269 | 290 | 291 | 297..=299 | 350..=359 | 370..=378 | 380..=383 | 385..=387 | 389
+                | 420 | 421 | 423 | 500..=509 | 590..=599 | 670..=692 | 850 | 852 | 853 | 855 | 856 | 880 | 886 | 960..=968
+                | 970..=977 | 992..=996 | 998
+        );
+    // North America's area codes and exchanges begin with 2 to 9.
+    let is_american = digits.starts_with('1');
+    let fits =
+        !is_american || digits.len() == 11 && digits.as_bytes()[1] >= b'2' && digits.as_bytes()[4] >= b'2';
+    is_code && fits && !is_decimal
+}
+
+/// `NW-415-867-5309-A`: letters on one side, joined by a dash.
+fn is_part_number(text: &str, range: &Range<usize>) -> bool {
+    let mut before = text[..range.start].chars().rev();
+    let mut after = text[range.end..].chars();
+    let glued = |mark: Option<char>, letter: Option<char>| {
+        matches!(mark, Some('-' | '_')) && letter.is_some_and(char::is_alphanumeric)
+    };
+    glued(before.next(), before.next()) || glued(after.next(), after.next())
 }
 
 pub(super) fn addresses(text: &str) -> Vec<Range<usize>> {
@@ -97,7 +165,8 @@ fn is_card(text: &str) -> bool {
             .is_some_and(|n| (from..=to).contains(&n))
     };
     let issued = match digits.len() {
-        13 | 19 => starts(4, 4, 1),
+        // Thirteen digits are no longer issued; they are article numbers and times.
+        19 => starts(4, 4, 1),
         14 => starts(300, 305, 3) || starts(36, 36, 2) || starts(38, 39, 2),
         15 => starts(34, 34, 2) || starts(37, 37, 2),
         16 => {

@@ -50,8 +50,13 @@ pub(super) fn is_placeholder(kind: Kind, value: &str) -> bool {
         Kind::Email => {
             let (name, host) = lower.rsplit_once('@').unwrap_or(("", &lower));
             let reserved = ["example.com", "example.org", "example.net", "domain.com", "email.com"];
-            let ends = [".example", ".test", ".invalid", ".localhost"];
-            reserved.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")))
+            let ends =
+                [".example", ".test", ".invalid", ".localhost", ".local", ".internal", ".lan", ".home.arpa"];
+            // Nobody reads there: a person is not found by them.
+            let machines =
+                ["git", "noreply", "no-reply", "donotreply", "do-not-reply", "mailer-daemon", "postmaster"];
+            machines.contains(&name)
+                || reserved.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")))
                 || ends.iter().any(|end| host.ends_with(end))
                 || ["yourname", "your.name", "firstname.lastname"].contains(&name)
         }
@@ -75,6 +80,8 @@ pub(super) fn is_placeholder(kind: Kind, value: &str) -> bool {
         Kind::PrivateKey => ["...", "<", "redacted", "your"].iter().any(|word| lower.contains(word)),
         Kind::ApiKey | Kind::Jwt | Kind::Password | Kind::Secret => {
             WORDS.iter().any(|word| lower.contains(word))
+                || kind == Kind::Password
+                    && ["password", "passwort", "secret", "user:pass"].contains(&lower.as_str())
                 || lower.contains("${")
                 || lower.contains("{{")
                 || lower.starts_with(['<', '$', '%', '['])

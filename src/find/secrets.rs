@@ -14,6 +14,7 @@ const RANDOM: f64 = 3.0;
 
 static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
     compiled(concat!(
+        r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}\b|",
         r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:.*?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----",
         r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[\s\\nr]{0,8}[A-Za-z0-9+/=]{8,})*",
     ))
@@ -25,11 +26,14 @@ static API_KEY: LazyLock<Regex> = LazyLock::new(|| {
         r"(?:AKIA|ASIA)[A-Z0-9]{16}\b",
         r"|gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,}",
         r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}",
-        r"|[srp]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{24,}",
-        r"|sk-[A-Za-z0-9_-]{20,}",
-        r"|AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}",
+        // Stripe's `pk_` is for the page that everybody sees.
+        r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{24,}",
+        r"|sk-(?:[A-Za-z0-9]+[_-]){0,6}[A-Za-z0-9]{16,}[A-Za-z0-9_-]*|gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{60,}|pplx-[A-Za-z0-9]{40,}|r8_[A-Za-z0-9]{36,}",
+        r"|AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{24,}",
         r"|hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{36}|pypi-AgEI[A-Za-z0-9_-]{50,}",
         r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|dop_v1_[a-f0-9]{64}|shp(?:at|ss|ca)_[a-fA-F0-9]{32}",
+        r"|dapi[a-f0-9]{32}\b|hvs\.[A-Za-z0-9_-]{24,}|lin_api_[A-Za-z0-9]{40}|[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b",
+        r"|https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9_-]+/[A-Za-z0-9_-]+/[A-Za-z0-9_-]{16,}",
         r")",
     ))
 });
@@ -42,13 +46,26 @@ static URL_PASSWORD: LazyLock<Regex> =
 
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     compiled(concat!(
-        r#"(?i)\b(?:[a-z0-9]+[_.-]){0,3}(password|passwd|pwd|passphrase|passcode|secret|secret[_-]?key|api[_-]?key|apikey|access[_-]?key"#,
-        r#"|secret[_-]?access[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|client[_-]?secret|private[_-]?key|token)"#,
-        r#"["']?\s{0,3}(?::|=>|=|\bis\b)\s{0,3}["'`]?([^\s"'`,;<>()\[\]{}]{6,})"#,
+        r#"(?i)\b((?:[a-z0-9]+[_.-]){0,3})(password|passwd|pgpassword|passwort|pwd|passphrase|passcode|pass|secret|secret[_-]?key|api[_-]?key|apikey"#,
+        r#"|access[_-]?key|account[_-]?key|encryption[_-]?key|secret[_-]?access[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token"#,
+        r#"|client[_-]?secret|private[_-]?key|token)"#,
+        r#"["']?\s{0,3}(?::|=>|=|\b(?:is|lautet|ist)\b)\s{0,3}["'`]?([^\s"'`,;<>()\[\]{}]{6,})"#,
     ))
 });
 
-static BEARER: LazyLock<Regex> = LazyLock::new(|| compiled(r"(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{16,})"));
+static BEARER: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(
+        r#"(?i)(?:\bbearer|\bauthorization["']?\s{0,2}[:=]\s{0,2}["']?basic)\s+([A-Za-z0-9._~+/=-]{16,})"#,
+    )
+});
+
+/// The signature of a link that opens a store: Azure's `sig`, Amazon's and Google's `X-…-Signature`.
+static SIGNED: LazyLock<Regex> =
+    LazyLock::new(|| compiled(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=([A-Za-z0-9%+/_-]{30,})"));
+
+/// Before `token`: what says where a list goes on, or tells one request from another, and opens nothing.
+const HARMLESS: [&str; 9] =
+    ["next_page_", "page_", "next_", "continuation_", "sync_", "cursor_", "next-page-", "page-", "next."];
 
 pub(super) fn private_keys(text: &str) -> Vec<Range<usize>> {
     PRIVATE_KEY.find_iter(text).map(|found| found.range()).collect()
@@ -65,25 +82,60 @@ pub(super) fn jwts(text: &str) -> Vec<Range<usize>> {
 /// Passwords need a letter beside something that no ordinary word has; a sentence about passwords is none.
 pub(super) fn passwords(text: &str) -> Vec<Range<usize>> {
     let in_urls = URL_PASSWORD.captures_iter(text).filter_map(|found| Some(found.get(1)?.range()));
-    let assigned = assignments(text, true).filter(|range| {
-        let value = &text[range.clone()];
-        let letters = value.chars().filter(|c| c.is_alphabetic()).count();
-        letters > 0 && letters < value.chars().count() && !value.starts_with("http")
-    });
+    let assigned = assignments(text, true).filter(|range| is_password(&text[range.clone()]));
     in_urls.chain(assigned).collect()
+}
+
+/// Not a word of a sentence (`case-sensitive`, `6-digit`), a path, a reference to where it is kept, or a piece of code.
+fn is_password(value: &str) -> bool {
+    let letters = value.chars().filter(|c| c.is_alphabetic()).count();
+    let marks = value
+        .chars()
+        .filter(|c| !c.is_alphabetic() && !matches!(c, '-' | '_' | '.' | '/' | ':' | '\''))
+        .count();
+    let is_measure = value.split_once('-').is_some_and(|(head, tail)| {
+        head.bytes().all(|b| b.is_ascii_digit()) && tail.chars().all(char::is_alphabetic)
+    });
+    letters > 0 && marks > 0 && !is_measure && !value.starts_with(['/', '~']) && !is_reference(value)
+}
+
+/// Where a value is kept, in place of the value: `op://…`, `vault:…`, `os.environ…`.
+fn is_reference(value: &str) -> bool {
+    let lower = value.to_lowercase();
+    let starts = [
+        "http",
+        "op://",
+        "vault:",
+        "arn:",
+        "env:",
+        "file:",
+        "secretref:",
+        "process.env",
+        "os.environ",
+        "settings.",
+        "config.",
+        "env.",
+    ];
+    starts.iter().any(|start| lower.starts_with(start))
 }
 
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let bearers = BEARER.captures_iter(text).filter_map(|found| Some(found.get(1)?.range()));
-    let assigned = assignments(text, false).filter(|range| range.len() >= 12);
-    assigned.chain(bearers).filter(|range| is_random(&text[range.clone()])).collect()
+    let signed = SIGNED.captures_iter(text).filter_map(|found| Some(found.get(1)?.range()));
+    let assigned =
+        assignments(text, false).filter(|range| range.len() >= 12 && !is_reference(&text[range.clone()]));
+    assigned.chain(bearers).chain(signed).filter(|range| is_random(&text[range.clone()])).collect()
 }
 
 fn assignments(text: &str, of_passwords: bool) -> impl Iterator<Item = Range<usize>> {
     ASSIGNED.captures_iter(text).filter_map(move |found| {
-        let is_password = found.get(1)?.as_str().to_lowercase().starts_with("pass")
-            || found.get(1)?.as_str().eq_ignore_ascii_case("pwd");
-        let mut range = found.get(2)?.range();
+        let before = found.get(1)?.as_str().to_lowercase();
+        let name = found.get(2)?.as_str().to_lowercase();
+        if name == "token" && HARMLESS.iter().any(|harmless| before.ends_with(harmless)) {
+            return None;
+        }
+        let is_password = ["pass", "pgpass"].iter().any(|start| name.starts_with(start)) || name == "pwd";
+        let mut range = found.get(3)?.range();
         // The end of a sentence is not part of a value.
         let value = text[range.clone()].trim_end_matches(['.', '!', '?', ':']);
         range.end = range.start + value.len();
