@@ -168,6 +168,47 @@ fn a_wrong_evaluator_ends_with_64_and_a_suggestion() {
 }
 
 #[test]
+fn a_wrong_template_is_found_by_the_check_and_ends_every_command_with_64() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = file(&folder, "tone.jinja", "{{ fence }} {{ evidence }}");
+    let yaml = format!(
+        "judge: {{ openai: {{ url: http://127.0.0.1:9/v1, model: m }} }}\nevaluate: {{ evaluators: {{ tone: {{ type: noul, instructions: x, prompt: {0} }}, \
+         other: {{ type: noul, instructions: y, prompt: {0}.missing }} }} }}\n",
+        template.display()
+    );
+    let path = file(&folder, "assayd.yaml", &yaml);
+    let path = path.to_str().unwrap();
+    let output = assayd(&["config", "check", path]);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(text.contains("evidence is undefined") && text.contains("tone.jinja.missing"), "{text}");
+    let output = assayd(&["replay", "--config", path, &fixture("strands/s01.otlp.pb")]);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    std::fs::write(&template, "{{ fence }} {{ states[0].text }}").unwrap();
+    let path = file(&folder, "fine.yaml", &yaml.replace(".missing", ""));
+    assert!(assayd(&["config", "check", path.to_str().unwrap()]).status.success());
+}
+
+/// The recorded arguments of a real run, broken in the export: the verdict says so by rule, without a model that could.
+#[test]
+fn a_call_that_breaks_its_declared_schema_is_ruled_invalid_in_the_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = std::fs::read_to_string(fixture("pydantic-ai-v5/s01.otlp.json")).unwrap();
+    // JSON in a string of JSON, once more in messages.
+    let broken = trace.replace(r#"order_id\\\": \\\"NW-48213\\\"}"#, r#"order\\\": \\\"NW-48213\\\"}"#);
+    let broken = broken.replace(r#"{\"order_id\":\"NW-48213\"}"#, r#"{\"order\":\"NW-48213\"}"#);
+    assert_ne!(broken, trace);
+    let path = file(&folder, "broken.otlp.json", &broken);
+    let config = file(&folder, "assayd.yaml", "evaluate: { grounding: false, use: [tool_arguments] }\n");
+    let output = assayd(&["replay", "--config", config.to_str().unwrap(), path.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let verdict: serde_json::Value = serde_json::from_str(stdout(&output).lines().next().unwrap()).unwrap();
+    let answer = &verdict["answers"]["tool_arguments"];
+    assert_eq!((&answer["by"], &answer["pass"]), (&"rule".into(), &false.into()), "{verdict}");
+    assert!(answer["reasoning"].as_str().unwrap().contains("order_id is required and missing"), "{answer}");
+}
+
+#[test]
 fn a_taken_port_is_an_error_at_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use assayd::ask::{Candidate, Config, EvaluateConfig, Evaluators};
 use assayd::convert::{join_runs, read};
 use assayd::domain::{Json, Step, StepKind, Story};
 use assayd::receive::read_files;
@@ -282,4 +283,166 @@ fn traces_without_content_or_without_an_agent_are_skipped_with_the_reason() {
         let found = read_files(&[corpus("edge-cases").join(format!("{name}.otlp.pb"))]);
         assert_eq!(read(&found.traces[0]).unwrap_err().reason(), reason, "{name}");
     }
+}
+
+/// What most agents of the corpus were told, and the tools that they had.
+const TOLD: &str = "You are the customer support agent of Northwind Outdoor.";
+const OFFERED: [&str; 2] = ["get_order", "search_policy"];
+
+/// Emitters that list the tools of a request with the schemas of their arguments.
+const WITH_SCHEMAS: [&str; 33] = [
+    "google-adk",
+    "google-adk-1x",
+    "google-adk-latest",
+    "haystack",
+    "langsmith-otel",
+    "litellm-otel",
+    "mlflow",
+    "openinference-google-adk",
+    "openinference-haystack",
+    "openinference-langchain",
+    "openinference-llama-index",
+    "openinference-openai",
+    "openinference-openai-js",
+    "openinference-openai-responses",
+    "openinference-smolagents",
+    "pydantic-ai-logs-v1",
+    "pydantic-ai-v1",
+    "pydantic-ai-v2",
+    "pydantic-ai-v3",
+    "pydantic-ai-v5",
+    "pydantic-ai-v6",
+    "semantic-kernel",
+    "strands",
+    "strands-latest",
+    "traceloop-anthropic",
+    "traceloop-anthropic-legacy",
+    "traceloop-langchain",
+    "traceloop-openai",
+    "traceloop-openai-js",
+    "traceloop-openai-legacy",
+    "traceloop-openai-workflow",
+    "vercel-ai-sdk",
+    "vercel-ai-sdk-v7",
+];
+
+/// Emitters whose export holds the instructions in no request: CrewAI keeps them as an agent's backstory.
+const TOLD_ELSEWHERE: [&str; 1] = ["openinference-crewai"];
+
+/// The runs of these scenarios: emitter, scenario, the export as it is, the stories.
+fn runs(scenarios: &[&str]) -> Vec<(String, Vec<u8>, Vec<Story>)> {
+    let folder = corpus("");
+    let is_wanted = |row: &Json| scenarios.iter().any(|scenario| row["scenario"] == **scenario);
+    let rows = manifest(&folder).into_iter().filter(is_wanted);
+    rows.map(|row| {
+        let files = files_of(&row, &folder, "json");
+        let raw = files.iter().flat_map(|file| fs::read(file).unwrap()).collect();
+        let name = format!("{} {}", row["emitter"].as_str().unwrap(), row["scenario"].as_str().unwrap());
+        (name, raw, stories(&files))
+    })
+    .collect()
+}
+
+#[test]
+fn instructions_that_an_export_holds_are_told_once() {
+    let mut found = 0;
+    for (run, raw, stories) in runs(&["s01", "s02", "s05", "s07", "s08"]) {
+        for story in &stories {
+            let texts: BTreeSet<&str> = story.instructions.iter().map(|told| told.text.as_str()).collect();
+            assert_eq!(texts.len(), story.instructions.len(), "{run}: {:?}", story.instructions);
+        }
+        let is_there = String::from_utf8_lossy(&raw).contains(TOLD);
+        if !is_there || TOLD_ELSEWHERE.iter().any(|emitter| run.starts_with(emitter)) {
+            continue;
+        }
+        let told = stories.iter().flat_map(|story| &story.instructions);
+        assert!(told.into_iter().any(|told| told.text.contains(TOLD)), "{run}");
+        found += 1;
+    }
+    assert!(found >= 40, "{found}");
+}
+
+#[test]
+fn offered_tools_are_told_once_with_the_schemas_of_their_arguments() {
+    let mut found = BTreeSet::new();
+    for (run, _, stories) in runs(&["s01", "s02"]) {
+        for story in &stories {
+            let mut names: Vec<String> = story.tools.iter().map(|offered| tool(&offered.name)).collect();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), story.tools.len(), "{run}: a tool is there twice: {:?}", story.tools);
+            let has_schema = |wanted: &str| {
+                story.tools.iter().any(|offered| {
+                    let properties =
+                        offered.parameters.as_ref().and_then(|schema| schema["properties"].as_object());
+                    !offered.unlisted
+                        && tool(&offered.name) == wanted
+                        && properties.is_some_and(|map| map.len() == 1)
+                })
+            };
+            if OFFERED.iter().all(|wanted| has_schema(wanted)) {
+                found.insert(run.split(' ').next().unwrap().to_owned());
+            }
+        }
+    }
+    let missing: Vec<&&str> = WITH_SCHEMAS.iter().filter(|emitter| !found.contains(**emitter)).collect();
+    assert!(missing.is_empty(), "{missing:?} of {found:?}");
+}
+
+#[test]
+fn each_agent_has_its_own_instructions_and_tools() {
+    let mut found = 0;
+    for (run, _, stories) in runs(&["s06"]) {
+        // LlamaIndex names no agent on its calls; smolagents wraps the text; CrewAI keeps it elsewhere.
+        let is_odd = ["llama-index", "smolagents", "crewai"].iter().any(|odd| run.contains(odd));
+        for story in stories.iter().filter(|_| !is_odd) {
+            for told in &story.instructions {
+                let (start, agent) = match told.text.contains("You are the triage agent") {
+                    true => ("triage", "triage_agent"),
+                    false => ("billing", "billing_specialist"),
+                };
+                assert_eq!(told.agents, [agent], "{run}: {start}: {}", told.text);
+                found += 1;
+            }
+            for tool in
+                story.tools.iter().filter(|tool| matches!(tool.name.as_str(), "get_charges" | "issue_refund"))
+            {
+                assert_eq!(tool.agents, ["billing_specialist"], "{run}: {}", tool.name);
+            }
+        }
+    }
+    assert!(found >= 20, "{found}");
+}
+
+/// What is ruled on as certain must be: every call of the corpus keeps to its tool's schema, every tool was offered, and no
+/// answer recites its instructions.
+#[test]
+fn no_run_of_the_corpus_breaks_a_rule() {
+    let config: EvaluateConfig = serde_json::from_value(
+        json!({ "grounding": false, "use": ["tool_choice", "tool_arguments", "system_prompt_leak"] }),
+    )
+    .unwrap();
+    let evaluators = Evaluators::new(&config);
+    let mut asked = 0;
+    for part in ["", "edge-cases", "langsmith-runs"] {
+        let folder = corpus(part);
+        for row in manifest(&folder) {
+            let wire = if part == "langsmith-runs" { "nested" } else { "pb" };
+            for story in stories(&files_of(&row, &folder, wire)) {
+                let candidate = Candidate { story: &story, trace: None, service: None };
+                let (questions, _) = evaluators.ask(&candidate, &Config::default());
+                asked += questions.inquiries.iter().map(|inquiry| inquiry.questions.len()).sum::<usize>();
+                let ruled: Vec<_> =
+                    questions.ruled.iter().map(|(question, ruling)| (&question.id, ruling)).collect();
+                assert!(
+                    ruled.is_empty(),
+                    "{}/{}: {ruled:?}\n{:?}",
+                    row["emitter"],
+                    row["scenario"],
+                    story.tools
+                );
+            }
+        }
+    }
+    assert!(asked > 500, "{asked}");
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::catalogue::{self, BuiltIn, Task};
+use super::catalogue::{self, BuiltIn, Rule, Task};
 use super::leaks::Leaks;
 use super::scope::{Candidate, Scope};
 use super::state::States;
 use super::{
     Criteria, Each, EvaluateConfig, EvaluatorConfig, Fate, MetricConfig, Need, QuestionType, Selection,
-    StateOf, loops,
+    StateOf, arguments, loops, offered, verbatim,
 };
 use crate::ask::{Config, questions};
 use crate::domain::{
@@ -37,6 +37,7 @@ pub struct Evaluators {
 struct Evaluator {
     name: Arc<str>,
     work: Work,
+    rule: Option<Rule>,
     instructions: String,
     state: StateOf,
     each: Each,
@@ -194,6 +195,7 @@ impl Evaluator {
             state: own.state.unwrap_or(built_in.state),
             each: built_in.each,
             needs: built_in.needs.to_vec(),
+            rule: built_in.rule,
             ..base
         }
     }
@@ -229,6 +231,7 @@ impl Evaluator {
             },
             name,
             work,
+            rule: None,
             instructions: String::new(),
             state: StateOf::Story,
             each: Each::Story,
@@ -252,6 +255,18 @@ impl Evaluator {
             }
         }
         if asked.claims.is_empty() { Fate::Lacks(Need::Claims) } else { Fate::Asked { questions: count } }
+    }
+
+    /// What is certain without a model, of the story or of one call; none if the operator's own labels have no word for it.
+    fn ruling(&self, story: &Story, call: Option<&Step>) -> Option<Ruling> {
+        let ruling = match (self.rule?, call) {
+            (Rule::Offered, Some(call)) => offered::ruling(story, call),
+            (Rule::Schema, Some(call)) => arguments::ruling(story, call),
+            (Rule::Verbatim, _) => verbatim::ruling(story),
+            (Rule::Offered | Rule::Schema, None) => None,
+        }?;
+        let Work::Ask(kind) = &self.work else { return None };
+        kind.labels().contains(&ruling.label).then_some(ruling)
     }
 
     fn question(&self, id: String, kind: Kind, about: Option<usize>) -> Question {
@@ -316,8 +331,12 @@ impl Desk<'_> {
             }
             Work::Ask(kind) => match evaluator.each {
                 Each::Story => {
-                    let state = self.states.of(evaluator.state);
                     let question = evaluator.question(id, kind.clone(), None);
+                    if let Some(ruling) = evaluator.ruling(self.story, None) {
+                        self.rule(evaluator, question, ruling);
+                        return Fate::Ruled;
+                    }
+                    let state = self.states.of(evaluator.state);
                     self.add(evaluator, state, question, evaluator.handling.clone());
                     Fate::Asked { questions: 1 }
                 }
@@ -348,21 +367,28 @@ impl Desk<'_> {
     }
 
     fn put_calls(&mut self, evaluator: &Evaluator, kind: &Kind) -> Fate {
-        let state = self.states.of(evaluator.state);
         let all = self.calls.len();
         let first = all.saturating_sub(self.max_steps);
-        let steps: Vec<usize> = self.calls[first..].iter().map(|call| call.index).collect();
+        let steps: Vec<&Step> = self.calls[first..].to_vec();
         if first > 0 {
             let asked = steps.len();
             self.asked.truncated.push(format!("{}: the last {asked} of {all} tool calls", evaluator.name));
         }
-        for step in &steps {
-            let id = Questions::step_id(&evaluator.name, *step);
-            let question = evaluator.question(id, kind.clone(), Some(*step));
-            let handling = Handling { step: Some(*step), ..evaluator.handling.clone() };
-            self.add(evaluator, Arc::clone(&state), question, handling);
+        let mut questions = 0;
+        for call in steps {
+            let id = Questions::step_id(&evaluator.name, call.index);
+            let question = evaluator.question(id, kind.clone(), Some(call.index));
+            let handling = Handling { step: Some(call.index), ..evaluator.handling.clone() };
+            if let Some(ruling) = evaluator.ruling(self.story, Some(call)) {
+                self.asked.handling.insert(question.id.clone(), handling);
+                self.asked.ruled.push((question, ruling));
+                continue;
+            }
+            let state = self.states.of(evaluator.state);
+            self.add(evaluator, state, question, handling);
+            questions += 1;
         }
-        Fate::Asked { questions: steps.len() }
+        if questions == 0 { Fate::Ruled } else { Fate::Asked { questions } }
     }
 
     fn measure(&mut self, metric: &Metric) -> Fate {

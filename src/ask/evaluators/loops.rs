@@ -1,6 +1,6 @@
 //! Whether an agent goes round in circles: a rule over its calls.
 
-use crate::domain::{Ruling, Step, StepKind, Story};
+use crate::domain::{Json, Ruling, Step, StepKind, Story};
 
 /// How often something must be repeated to be a loop.
 const ROUNDS: usize = 3;
@@ -46,13 +46,31 @@ fn calls(story: &Story) -> Vec<Call<'_>> {
             };
             Call {
                 tool: call.tool.as_deref().unwrap_or_default(),
-                arguments: call.arguments.as_ref().map(ToString::to_string).unwrap_or_default(),
+                arguments: call
+                    .arguments
+                    .as_ref()
+                    .map(|arguments| sorted(arguments).to_string())
+                    .unwrap_or_default(),
                 result: result.and_then(|step| step.text.as_deref()),
             }
         })
         .collect();
     all.drain(..all.len().saturating_sub(MOST));
     all
+}
+
+/// The same arguments in another order are the same arguments.
+fn sorted(json: &Json) -> Json {
+    match json {
+        Json::Object(map) => {
+            let mut members: Vec<(String, Json)> =
+                map.iter().map(|(name, value)| (name.clone(), sorted(value))).collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            Json::Object(members.into_iter().collect())
+        }
+        Json::Array(items) => Json::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
 }
 
 /// The first round that is made again and again without a result that differs.

@@ -1,17 +1,20 @@
 //! Evaluators: which questions a story is asked beside those about its claims. A built-in catalogue, the operator's own
 //! ones, and what each looks at, in which traces, how often.
 
+mod arguments;
 mod catalogue;
 mod config;
 mod criteria;
 mod evaluator;
 mod leaks;
 mod loops;
+mod offered;
 mod page;
 mod scope;
 mod selection;
 mod state;
 mod suggest;
+mod verbatim;
 
 pub use config::{Each, EvaluateConfig, EvaluatorConfig, MatchConfig, MetricConfig, QuestionType};
 pub use criteria::Criteria;

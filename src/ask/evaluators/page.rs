@@ -33,6 +33,9 @@ fn entry(page: &mut String, built_in: &BuiltIn) {
         write!(page, " “{}”", built_in.instructions).ok();
     }
     page.push('\n');
+    if let Some(rule) = built_in.rule {
+        writeln!(page, "- Certain without a model: {}.", rule.about()).ok();
+    }
     let needs: Vec<String> = built_in.needs.iter().map(|need| format!("`{}`", need.reason())).collect();
     if !needs.is_empty() {
         writeln!(page, "- Skips with {} where the story lacks it.", needs.join(", ")).ok();

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
+use super::offered;
 use crate::ask::evidence::Evidence;
 use crate::ask::units::Index;
 use crate::domain::{Json, Step, StepKind, Story};
@@ -23,21 +24,24 @@ pub enum StateOf {
     Exchange,
     /// Requests and answers of all turns, in order.
     Conversation,
-    /// The latest request, and the tool calls with arguments and results.
+    /// The agents' own instructions, and requests and answers of all turns; without recorded instructions, the conversation.
+    Instructed,
+    /// The latest request, the tools that were offered, and the tool calls with arguments and results.
     Tools,
     /// Tool results and retrieved documents.
     Observations,
-    /// Everything that happened, in order.
+    /// Everything that happened, in order, with the agents' own instructions and the tools that they were offered.
     Story,
 }
 
 impl StateOf {
     /// All, from little to much.
-    pub const ALL: [StateOf; 7] = [
+    pub const ALL: [StateOf; 8] = [
         StateOf::Answer,
         StateOf::Request,
         StateOf::Exchange,
         StateOf::Conversation,
+        StateOf::Instructed,
         StateOf::Tools,
         StateOf::Observations,
         StateOf::Story,
@@ -50,6 +54,7 @@ impl StateOf {
             StateOf::Request => "request",
             StateOf::Exchange => "exchange",
             StateOf::Conversation => "conversation",
+            StateOf::Instructed => "instructed",
             StateOf::Tools => "tools",
             StateOf::Observations => "observations",
             StateOf::Story => "story",
@@ -59,6 +64,9 @@ impl StateOf {
 
 /// Characters that a step costs beside its texts.
 const STEP: usize = 80;
+
+/// What instructions, and what offered tools may take of the whole, each: this part of it.
+const SHARE: usize = 4;
 
 /// A text is not cut to less.
 const SHORTEST: usize = 200;
@@ -111,11 +119,21 @@ impl<'a> States<'a> {
                 return ends(what, texts.cut);
             }
             StateOf::Request => |kind| kind == StepKind::Request,
-            StateOf::Conversation => |kind| matches!(kind, StepKind::Request | StepKind::Answer),
+            StateOf::Conversation | StateOf::Instructed => {
+                |kind| matches!(kind, StepKind::Request | StepKind::Answer)
+            }
             StateOf::Tools => |kind| matches!(kind, StepKind::ToolCall | StepKind::Observation),
             StateOf::Observations => |kind| kind == StepKind::Observation,
             StateOf::Story => |_| true,
         };
+        let mut view = Map::new();
+        if matches!(what, StateOf::Instructed | StateOf::Story) {
+            self.put_instructions(what, &mut view);
+        }
+        if matches!(what, StateOf::Tools | StateOf::Story) {
+            self.put_tools(what, &mut view);
+        }
+        let taken: usize = view.values().map(|value| value.to_string().chars().count()).sum();
         let mut steps: Vec<&Step> = self.story.steps.iter().filter(|step| wanted(step.kind)).collect();
         let most = (self.budget / STEP).max(1);
         if steps.len() > most {
@@ -128,7 +146,7 @@ impl<'a> States<'a> {
         let arguments =
             steps.iter().map(|step| step.arguments.as_ref().map(Json::to_string).unwrap_or_default());
         let all: Vec<String> = own.chain(arguments).chain(request).collect();
-        let texts = Texts::new(all, self.budget.saturating_sub(steps.len() * STEP / 2));
+        let texts = Texts::new(all, self.budget.saturating_sub(taken + steps.len() * STEP / 2));
         self.note(what, &texts);
         let count = steps.len();
         let told: Vec<Json> = steps
@@ -138,13 +156,38 @@ impl<'a> States<'a> {
                 tell(what, step, call_of(self.story, step), &texts.cut[at], texts.shortened(count + at))
             })
             .collect();
-        match what {
-            StateOf::Request => json!({ "requests": told }),
-            StateOf::Conversation => json!({ "conversation": told }),
-            StateOf::Observations => json!({ "observations": told }),
-            StateOf::Tools => json!({ "request": texts.cut.get(2 * count), "steps": told }),
-            _ => json!({ "steps": told }),
+        let name = match what {
+            StateOf::Request => "requests",
+            StateOf::Conversation | StateOf::Instructed => "conversation",
+            StateOf::Observations => "observations",
+            _ => "steps",
+        };
+        if what == StateOf::Tools {
+            view.shift_insert(0, "request".to_owned(), json!(texts.cut.get(2 * count)));
         }
+        view.insert(name.to_owned(), Json::Array(told));
+        Json::Object(view)
+    }
+
+    fn put_instructions(&mut self, what: StateOf, view: &mut Map<String, Json>) {
+        let all = &self.story.instructions;
+        if all.is_empty() {
+            return;
+        }
+        let texts = Texts::new(all.iter().map(|told| told.text.clone()).collect(), self.budget / SHARE);
+        self.note(what, &texts);
+        let has_agents = self.story.agents.len() > 1;
+        let told = all.iter().zip(texts.cut).map(|(told, text)| match told.agents.as_slice() {
+            agents @ [_, ..] if has_agents => json!({ "agents": agents, "text": text }),
+            _ => json!({ "text": text }),
+        });
+        view.insert("agent_instructions".to_owned(), told.collect());
+    }
+
+    fn put_tools(&mut self, what: StateOf, view: &mut Map<String, Json>) {
+        let Some((key, tools, cut)) = offered::view(self.story, self.budget / SHARE) else { return };
+        self.cut.extend(cut.map(|cut| format!("{}: {cut}", what.as_str())));
+        view.insert(key.to_owned(), tools);
     }
 
     fn ends(&self, what: StateOf) -> Vec<String> {
@@ -188,7 +231,7 @@ fn tell(what: StateOf, step: &Step, call: Option<usize>, text: &str, arguments: 
     let optional = |text: &Option<String>| text.clone().map(Json::String);
     match what {
         StateOf::Request => return Json::String(text.to_owned()),
-        StateOf::Conversation => {
+        StateOf::Conversation | StateOf::Instructed => {
             put("role", json!(if step.kind == StepKind::Request { "user" } else { "agent" }));
             put("text", json!(text));
             return Json::Object(view);
@@ -282,6 +325,7 @@ mod tests {
 
     use super::*;
     use crate::ask::tests::story;
+    use crate::domain::{Instructions, OfferedTool};
 
     fn told(what: StateOf, budget: usize) -> (Json, Vec<String>) {
         let mut story = story(&[
@@ -325,6 +369,43 @@ mod tests {
         );
         assert_eq!(told(StateOf::Story, 10_000).0["steps"].as_array().unwrap().len(), 4);
         assert!(told(StateOf::Story, 10_000).1.is_empty());
+    }
+
+    #[test]
+    fn instructions_and_offered_tools_stand_before_the_steps_and_take_no_more_than_their_share() {
+        let mut story = story(&[(StepKind::Request, "Where?"), (StepKind::Answer, "There.")]);
+        assert_eq!(
+            *States::new(&story, 1_000).of(StateOf::Instructed),
+            *States::new(&story, 1_000).of(StateOf::Conversation)
+        );
+        story.instructions = vec![Instructions {
+            agents: vec!["a".to_owned()],
+            text: format!("Be kind. {}", "x".repeat(9_000)),
+        }];
+        story.tools = (0..90)
+            .map(|number| OfferedTool {
+                name: format!("tool{number}"),
+                description: Some("What it does.".to_owned()),
+                parameters: Some(json!({"type": "object"})),
+                agents: Vec::new(),
+                unlisted: false,
+            })
+            .collect();
+        let mut states = States::new(&story, 4_000);
+        let whole = states.of(StateOf::Story);
+        let keys: Vec<&String> = whole.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["agent_instructions", "offered_tools", "steps"]);
+        assert!(whole["agent_instructions"][0]["text"].as_str().unwrap().starts_with("Be kind."));
+        assert!(whole["agent_instructions"][0].get("agents").is_none());
+        assert_eq!(whole["steps"][1]["text"], "There.");
+        assert!(whole.to_string().chars().count() < 4_000, "{whole}");
+        let cut = states.cut.join("; ");
+        assert!(cut.contains("the middle of 1 of 1 texts") && cut.contains(" of 90 offered tools"), "{cut}");
+        let tools = states.of(StateOf::Tools);
+        assert_eq!(
+            tools.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["request", "offered_tools", "steps"]
+        );
     }
 
     #[test]

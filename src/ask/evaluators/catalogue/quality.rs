@@ -62,17 +62,15 @@ pub(super) const ALL: &[BuiltIn] = &[
     },
     BuiltIn {
         name: "instruction_following",
-        about: "Whether the answer keeps to what the user said about its form and content.",
-        reading: "The conversation: instructions of earlier turns hold until they are taken back.",
-        state: StateOf::Conversation,
-        instructions: "Does the last answer keep to the user's instructions about length, format, language, style, order and what to include or leave out?",
+        about: "Whether the answer keeps to what the user, and the agent's own instructions, say about its form and content.",
+        reading: "The conversation: instructions of earlier turns hold until they are taken back. With the agent's own instructions, where the trace records them.",
+        state: StateOf::Instructed,
+        instructions: "Does the last answer keep to what the user, and the agent's own instructions if the state has them, say about length, format, language, \
+                       style, order and what to include or leave out? Where the two disagree, the agent's own count.",
         task: Task::Choice(&[
-            ("followed", "Every such instruction is kept, or the user gave none."),
+            ("followed", "Every such instruction is kept, or there is none."),
             ("partly", "Some instructions are kept, and a minor one is not."),
-            (
-                "violated",
-                "An instruction that matters to the user is not kept, and the answer does not say why.",
-            ),
+            ("violated", "An instruction that matters is not kept, and the answer does not say why."),
         ]),
         fails: &["violated"],
         ..QUALITY
