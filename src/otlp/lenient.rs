@@ -7,6 +7,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use opentelemetry_proto::tonic::logs::v1 as wire_logs;
 use opentelemetry_proto::tonic::trace::v1 as wire;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
@@ -182,6 +183,17 @@ impl<'de> Deserialize<'de> for U64 {
     }
 }
 
+/// A 32-bit number; larger ones are cut to the largest.
+#[derive(Default)]
+pub(super) struct U32(pub(super) u32);
+
+impl<'de> Deserialize<'de> for U32 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let U64(number) = U64::deserialize(deserializer)?;
+        Ok(U32(u32::try_from(number).unwrap_or(u32::MAX)))
+    }
+}
+
 /// The names of an enum, for senders that write names where OTLP/JSON asks for numbers.
 pub(super) trait Names {
     const EXPECTED: &'static str;
@@ -207,6 +219,17 @@ impl Names for StatusNames {
 
     fn number(name: &str) -> Option<i32> {
         wire::status::StatusCode::from_str_name(name).map(|code| code as i32)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct SeverityNames;
+
+impl Names for SeverityNames {
+    const EXPECTED: &'static str = "a severity from 0 to 24";
+
+    fn number(name: &str) -> Option<i32> {
+        wire_logs::SeverityNumber::from_str_name(name).map(|severity| severity as i32)
     }
 }
 

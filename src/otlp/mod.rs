@@ -1,4 +1,4 @@
-//! OTLP protobuf and JSON to domain spans and log records, and back to protobuf.
+//! OTLP protobuf and JSON to domain spans and log records; and, for whoever passes them on, to parts that are as they came.
 //!
 //! One bad span does not spoil its request: it is set aside with a reason, the others go on. A body that cannot be read at
 //! all is a [`DecodeError`]. Nesting is bounded by the decoders (100 messages in protobuf, 128 levels in JSON), and so is
@@ -8,12 +8,13 @@ mod decoded;
 mod json;
 mod lenient;
 mod outward;
+mod parts;
 mod protobuf;
 
 pub use decoded::{
     DecodeError, Decoded, Encoding, Reject, Rejects, Signal, decode, decode_any, decode_protobuf,
 };
-pub use outward::{to_logs, to_traces};
+pub use parts::{Part, join, parts};
 pub use protobuf::{from_logs, from_traces};
 
 #[cfg(test)]

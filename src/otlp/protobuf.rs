@@ -137,7 +137,7 @@ fn log_record(
 }
 
 /// No bytes and zeros only both mean that there is none.
-fn optional_span_id(bytes: &[u8]) -> Result<Option<SpanId>, IdError> {
+pub(super) fn optional_span_id(bytes: &[u8]) -> Result<Option<SpanId>, IdError> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -148,11 +148,11 @@ fn optional_span_id(bytes: &[u8]) -> Result<Option<SpanId>, IdError> {
     }
 }
 
-fn resource(wire: Option<wire_resource::Resource>) -> Resource {
+pub(super) fn resource(wire: Option<wire_resource::Resource>) -> Resource {
     Resource { attributes: wire.map(|resource| attributes(resource.attributes)).unwrap_or_default() }
 }
 
-fn scope(wire: Option<InstrumentationScope>) -> Scope {
+pub(super) fn scope(wire: Option<InstrumentationScope>) -> Scope {
     wire.map(|scope| Scope {
         name: scope.name,
         version: scope.version,

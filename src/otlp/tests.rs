@@ -296,7 +296,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_written_as_protobuf_is_read_back_the_same() {
+fn what_is_cut_into_parts_and_joined_again_is_read_the_same() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
     let mut spans = 0;
     for folder in std::fs::read_dir(corpus).unwrap() {
@@ -306,15 +306,25 @@ fn what_is_written_as_protobuf_is_read_back_the_same() {
         }
         for file in std::fs::read_dir(folder).unwrap() {
             let path = file.unwrap().path();
-            if path.extension().is_none_or(|extension| extension != "pb") {
-                continue;
+            let encoding = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("pb") => Encoding::Protobuf,
+                Some("json") => Encoding::Json,
+                _ => continue,
+            };
+            let body = bytes::Bytes::from(std::fs::read(path).unwrap());
+            for signal in [Signal::Traces, Signal::Logs] {
+                let Ok(read) = super::decode(signal, encoding, &body) else { continue };
+                let (of_spans, of_logs): (Vec<Part>, Vec<Part>) =
+                    parts(signal, encoding, &body, |_, _| false)
+                        .unwrap()
+                        .into_iter()
+                        .partition(|part| part.signal == Signal::Traces);
+                spans += read.spans.len();
+                let again = decode(Signal::Traces, Encoding::Protobuf, &join(&of_spans)).unwrap();
+                assert_eq!(again.spans, read.spans);
+                let again = decode(Signal::Logs, Encoding::Protobuf, &join(&of_logs)).unwrap();
+                assert_eq!(again.logs, read.logs);
             }
-            let Ok(read) = super::decode_any(&std::fs::read(path).unwrap()) else { continue };
-            spans += read.spans.len();
-            let again = super::decode_protobuf(&super::to_traces(&read.spans).encode_to_vec()).unwrap();
-            assert_eq!(again.spans, read.spans);
-            let again = super::decode_protobuf(&super::to_logs(&read.logs).encode_to_vec()).unwrap();
-            assert_eq!(again.logs, read.logs);
         }
     }
     assert!(spans > 100, "{spans} spans");

@@ -12,10 +12,9 @@ use super::app::{address, listen, listen_blocking, unbound};
 use super::intake::{Intake, Listeners};
 use super::{Addresses, StartError};
 use crate::config::Config;
-use crate::domain::{LogRecord, Span};
 use crate::emit::Recent;
-use crate::receive::{self, Door, LeftOut, Refusal};
-use crate::relay::Relay;
+use crate::receive::{self, Door, LeftOut, Raw, Refusal};
+use crate::relay::{Forwarded, Relay};
 use crate::{metrics, serve};
 
 /// A gateway whose ports are bound, and that does nothing yet.
@@ -90,15 +89,15 @@ impl Gateway {
 /// A door behind which is not the assembler but the topic.
 fn forwarding(door: Door, relay: &Arc<Relay>) -> Door {
     let relay = Arc::clone(relay);
-    let forward =
-        move |spans: Vec<Span>, logs: Vec<LogRecord>| -> BoxFuture<'static, Result<LeftOut, Refusal>> {
-            let relay = Arc::clone(&relay);
-            async move {
-                // The relay has said in the log what is wrong.
-                let forwarded = relay.forward(spans, logs).await.map_err(|_| Refusal::NotStored)?;
-                Ok(LeftOut { items: forwarded.left_out, message: forwarded.message })
-            }
-            .boxed()
-        };
+    let forward = move |raw: Raw| -> BoxFuture<'static, Result<LeftOut, Refusal>> {
+        let relay = Arc::clone(&relay);
+        async move {
+            let forwarded = relay.forward(raw.signal, raw.encoding, raw.body, receive::is_own);
+            // The relay has said in the log what is wrong.
+            let Forwarded { left_out, message } = forwarded.await.map_err(|_| Refusal::NotStored)?;
+            Ok(LeftOut { items: left_out, message })
+        }
+        .boxed()
+    };
     door.forwarding(forward)
 }

@@ -10,7 +10,6 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{LogRecord, Span};
 use crate::error::Fault;
 use crate::ticket::{Outcome, Promise, Ticket};
 
@@ -63,16 +62,10 @@ pub struct LeftOut {
     pub message: String,
 }
 
-/// Takes spans and log records to where they are safe, instead of inside.
-pub trait Forward:
-    Fn(Vec<Span>, Vec<LogRecord>) -> BoxFuture<'static, Result<LeftOut, Refusal>> + Send + Sync
-{
-}
+/// Takes a request to where it is safe, as it came, instead of inside.
+pub trait Forward: Fn(Raw) -> BoxFuture<'static, Result<LeftOut, Refusal>> + Send + Sync {}
 
-impl<F> Forward for F where
-    F: Fn(Vec<Span>, Vec<LogRecord>) -> BoxFuture<'static, Result<LeftOut, Refusal>> + Send + Sync
-{
-}
+impl<F: Fn(Raw) -> BoxFuture<'static, Result<LeftOut, Refusal>> + Send + Sync> Forward for F {}
 
 /// The way in. Clones are the same door.
 #[derive(Clone)]
@@ -117,7 +110,7 @@ impl Door {
         Self { store: Some(Arc::new(store)), ..self }
     }
 
-    /// The same door, but what it [`admit`](Self::admit)s goes to `forward`, within the same budget, and not inside.
+    /// The same door, but the requests that it [`admit`](Self::admit)s go to `forward`, within the same budget, and not inside.
     pub fn forwarding(self, forward: impl Forward + 'static) -> Self {
         Self { forward: Some(Arc::new(forward)), ..self }
     }
@@ -182,14 +175,17 @@ impl Door {
         }
     }
 
-    /// Holds memory for the spans until whoever takes them has them.
+    /// Holds memory for the request until whoever takes it has it.
     async fn pass_on(
         &self,
         forward: &dyn Forward,
         arrival: Arrival,
         mut held: Held,
     ) -> Result<LeftOut, Refusal> {
-        let bytes = arrival.weight();
+        let weight = arrival.weight();
+        // What did not come as a request has no bytes to pass on.
+        let Some(raw) = arrival.raw else { return Err(Refusal::NotStored) };
+        let bytes = weight.max(raw.body.len());
         self.fits(bytes)?;
         let growing = tokio::time::timeout(self.wait, self.resize(&mut held, bytes));
         tokio::select! {
@@ -197,7 +193,7 @@ impl Door {
             () = self.closing.cancelled() => return Err(Refusal::Closing),
             grown = growing => grown.map_err(|_| Refusal::Full)?,
         }
-        forward(arrival.spans, arrival.logs).await
+        forward(raw).await
     }
 
     /// Stores and hands over. The room is taken first: what is stored is always let in, and never refused afterwards.
@@ -297,7 +293,9 @@ mod tests {
     use std::sync::mpsc as reports;
 
     use super::*;
-    use crate::domain::{Attributes, ByteSize, Period, SpanId, SpanKind, Status, Time, TraceId, Value};
+    use crate::domain::{
+        Attributes, ByteSize, LogRecord, Period, Span, SpanId, SpanKind, Status, Time, TraceId, Value,
+    };
     use crate::otlp::{Encoding, Signal};
 
     fn config(max_bytes: u64) -> Config {
@@ -458,23 +456,27 @@ mod tests {
         let (door, _inside) = open(&config(2 * one as u64));
         let (release, released) = tokio::sync::oneshot::channel::<Result<LeftOut, Refusal>>();
         let released = std::sync::Mutex::new(Some(released));
-        let door = door.forwarding(move |spans: Vec<Span>, _| -> BoxFuture<'static, _> {
-            assert_eq!(spans.len(), 2);
+        let came = || {
+            let raw = Raw { signal: Signal::Traces, encoding: Encoding::Protobuf, body: vec![7; one].into() };
+            Arrival { raw: Some(raw), ..arrival(2).0 }
+        };
+        let door = door.forwarding(move |raw: Raw| -> BoxFuture<'static, _> {
+            assert_eq!(raw.body, vec![7; one]);
             let released = released.lock().unwrap().take();
             Box::pin(async move { released.ok_or(Refusal::NotStored)?.await.unwrap() })
         });
         let waiting = tokio::spawn({
-            let door = door.clone();
-            async move { door.admit(arrival(2).0, Held::default()).await }
+            let (door, came) = (door.clone(), came());
+            async move { door.admit(came, Held::default()).await }
         });
         while door.held_bytes() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(door.admit(arrival(2).0, Held::default()).await, Err(Refusal::Full));
+        assert_eq!(door.admit(came(), Held::default()).await, Err(Refusal::Full));
         let left_out = LeftOut { items: 1, message: "too large".into() };
         release.send(Ok(left_out.clone())).unwrap();
         assert_eq!(waiting.await.unwrap(), Ok(left_out));
-        assert_eq!(door.admit(arrival(2).0, Held::default()).await, Err(Refusal::NotStored));
+        assert_eq!(door.admit(came(), Held::default()).await, Err(Refusal::NotStored));
         assert_eq!(door.held_bytes(), 0);
     }
 

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures::future::try_join_all;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -8,11 +9,12 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use super::Config;
 use super::context::{Context, STATISTICS};
 use super::pieces::{Cut, Piece, cut};
-use crate::domain::{LogRecord, Span};
+use crate::domain::{Resource, Scope};
 use crate::metrics;
+use crate::otlp::{self, DecodeError, Encoding, Signal};
 use crate::secret::SecretError;
 
-/// What may be encoded without leaving the async thread: well under a millisecond of work.
+/// What may be cut without leaving the async thread: well under a millisecond of work.
 const INLINE_BYTES: usize = 128 * 1024;
 /// What key and headers may add to a record.
 const OVERHEAD: usize = 512;
@@ -43,6 +45,9 @@ pub enum RelayError {
     /// The producer cannot be made, or a delivery failed.
     #[error("kafka: {0}")]
     Kafka(#[from] KafkaError),
+    /// The request cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] DecodeError),
     /// The thread that cuts requests was stopped.
     #[error("the gateway is stopping")]
     Stopping,
@@ -68,11 +73,24 @@ impl Relay {
         Ok(Self { config, producer, failing: AtomicBool::new(false) })
     }
 
-    /// Returns when the brokers have all spans and log records, but for those that are too large. After an error the sender must
-    /// send all of them again; what has arrived already is then there twice, which the workers notice.
-    pub async fn forward(&self, spans: Vec<Span>, logs: Vec<LogRecord>) -> Result<Forwarded, RelayError> {
+    /// Passes a request on as it came, but for spans and log records whose resource and scope `skip` names, or whose ids are bad.
+    /// Returns when the brokers have all of it, but for what is too large. After an error the sender must send all of it again;
+    /// what has arrived already is then there twice, which the workers notice.
+    pub async fn forward(
+        &self,
+        signal: Signal,
+        encoding: Encoding,
+        body: Bytes,
+        skip: fn(&Resource, &Scope) -> bool,
+    ) -> Result<Forwarded, RelayError> {
         let began = Instant::now();
-        let cut = self.cut(spans, logs).await?;
+        let limit = self.config.max_message_bytes.as_usize().saturating_sub(OVERHEAD);
+        let is_large = body.len() > INLINE_BYTES;
+        let cutting = move || otlp::parts(signal, encoding, &body, skip).map(|parts| cut(parts, limit));
+        let cut = match is_large {
+            true => tokio::task::spawn_blocking(cutting).await.map_err(|_| RelayError::Stopping)??,
+            false => cutting()?,
+        };
         let mut left_out = cut.left_out;
         let deliveries = try_join_all(cut.pieces.into_iter().map(|piece| self.deliver(piece))).await;
         match deliveries {
@@ -93,17 +111,6 @@ impl Relay {
             "{left_out} spans or log records are larger by themselves than a record may be (relay.max_message_bytes is {limit})"
         );
         Ok(Forwarded { left_out, message })
-    }
-
-    async fn cut(&self, spans: Vec<Span>, logs: Vec<LogRecord>) -> Result<Cut, RelayError> {
-        let limit = self.config.max_message_bytes.as_usize().saturating_sub(OVERHEAD);
-        let weight =
-            spans.iter().map(Span::weight).sum::<usize>() + logs.iter().map(LogRecord::weight).sum::<usize>();
-        if weight <= INLINE_BYTES {
-            return Ok(cut(spans, logs, limit));
-        }
-        let cutting = tokio::task::spawn_blocking(move || cut(spans, logs, limit));
-        cutting.await.map_err(|_| RelayError::Stopping)
     }
 
     /// Delivers a piece; says how many of its items are too large.
