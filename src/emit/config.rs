@@ -11,7 +11,7 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::kafka::{KafkaConfig, ValueFormat};
+pub use self::kafka::{KafkaConfig, ValueFormat, VerdictLetters};
 pub use self::otlp::{OtlpCompression, OtlpConfig, OtlpProtocol};
 pub use self::webhook::WebhookConfig;
 
@@ -230,9 +230,10 @@ mod tests {
         let found = problems(
             "retry: { first: 1m, longest: 1s }\n\
              jsonl: { path: '..', rotate: { max_bytes: 0B } }\n\
-             kafka: { brokers: [], topic: 'a b', buffer: 1KiB, properties: { acks: '1', sasl.password: x } }\n",
+             kafka: { brokers: [], topic: 'a b', buffer: 1KiB, dead_letters: { topic: 'a b' },
+                      properties: { acks: '1', sasl.password: x } }\n",
         );
-        assert_eq!(found.len(), 8, "{found:#?}");
+        assert_eq!(found.len(), 10, "{found:#?}");
         assert!(
             found.contains(
                 &"emit.retry.first (1m) must not be longer than emit.retry.longest (1s)".to_owned()

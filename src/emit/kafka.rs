@@ -1,5 +1,7 @@
 //! Verdicts to a Kafka topic: idempotent, `acks=all`, keyed by trace id, and reported as written only when the brokers have them.
 
+mod letters;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
 
+use self::letters::Reason;
 use super::config::{KafkaConfig, ValueFormat};
 use super::{EmitError, Sink, proto, trim};
 use crate::domain::Verdict;
@@ -32,6 +35,14 @@ pub struct Kafka {
     warned_of_limit: AtomicBool,
 }
 
+/// Why a verdict is not in its topic.
+enum Undelivered {
+    /// It cannot be made small enough.
+    TooLarge { limit: usize },
+    /// What the producer says.
+    Kafka(KafkaError),
+}
+
 impl Kafka {
     /// Makes the producer. The brokers need not be there yet.
     pub fn open(config: KafkaConfig) -> Result<Self, EmitError> {
@@ -40,12 +51,27 @@ impl Kafka {
     }
 
     async fn deliver(&self, verdict: &Verdict) -> Result<(), EmitError> {
+        let (reason, error) = match self.deliver_fitted(verdict).await {
+            Ok(()) => return Ok(()),
+            Err(Undelivered::TooLarge { limit }) => (Reason::TooLarge, too_large(limit)),
+            Err(Undelivered::Kafka(error)) => (Reason::Refused, self.judged(error)),
+        };
+        match &self.config.dead_letters.topic {
+            Some(topic) if error.fault == Fault::Poison => {
+                Err(self.write_letter(topic, verdict, reason, error).await)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Makes the verdict as small as it must be.
+    async fn deliver_fitted(&self, verdict: &Verdict) -> Result<(), Undelivered> {
         let mut limit = self.config.max_message_bytes.as_usize().saturating_sub(OVERHEAD);
         loop {
             let Some(fitted) = trim::fit(verdict, limit, |verdict| self.encode(verdict)) else {
-                return Err(too_large(limit));
+                return Err(Undelivered::TooLarge { limit });
             };
-            match self.send(verdict, &fitted.bytes).await {
+            match self.send(&self.config.topic, verdict, self.headers(verdict), Some(&fitted.bytes)).await {
                 Ok(()) => {
                     if fitted.trimmed {
                         metrics::emit_trimmed(SINK);
@@ -57,27 +83,39 @@ impl Kafka {
                     self.warn_of_limit();
                     limit = fitted.bytes.len() / 2;
                     if limit < SMALLEST {
-                        return Err(too_large(limit));
+                        return Err(Undelivered::TooLarge { limit });
                     }
                 }
-                Err(error) => return Err(self.judged(error)),
+                Err(error) => return Err(Undelivered::Kafka(error)),
             }
         }
     }
 
-    async fn send(&self, verdict: &Verdict, value: &[u8]) -> Result<(), KafkaError> {
+    async fn send(
+        &self,
+        topic: &str,
+        verdict: &Verdict,
+        headers: OwnedHeaders,
+        value: Option<&[u8]>,
+    ) -> Result<(), KafkaError> {
         let producer = self.current();
-        let schema = verdict.schema.to_string();
-        let headers = OwnedHeaders::new_with_capacity(2)
-            .insert(Header { key: "content-type", value: Some(self.content_type()) })
-            .insert(Header { key: "assayd-schema", value: Some(&schema) });
         let key = verdict.trace_id.map(|id| id.to_string());
-        let mut record = FutureRecord::<str, [u8]>::to(&self.config.topic).payload(value).headers(headers);
+        let mut record = FutureRecord::<str, [u8]>::to(topic).headers(headers);
+        if let Some(value) = value {
+            record = record.payload(value);
+        }
         if let Some(key) = &key {
             record = record.key(key);
         }
         // A full buffer is back-pressure: wait. The clone keeps the producer alive until the answer is here.
         producer.send(record, Timeout::Never).await.map(|_| ()).map_err(|(error, _)| error)
+    }
+
+    fn headers(&self, verdict: &Verdict) -> OwnedHeaders {
+        let schema = verdict.schema.to_string();
+        OwnedHeaders::new_with_capacity(2)
+            .insert(Header { key: "content-type", value: Some(self.content_type()) })
+            .insert(Header { key: "assayd-schema", value: Some(&schema) })
     }
 
     fn encode(&self, verdict: &Verdict) -> Vec<u8> {

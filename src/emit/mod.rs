@@ -24,7 +24,7 @@ use crate::error::Fault;
 
 pub use config::{
     Config, Fsync, JsonlConfig, KafkaConfig, OtlpCompression, OtlpConfig, OtlpProtocol, RecentConfig,
-    RetryConfig, RotateConfig, ValueFormat, WebhookConfig,
+    RetryConfig, RotateConfig, ValueFormat, VerdictLetters, WebhookConfig,
 };
 pub use jsonl::Jsonl;
 pub use kafka::Kafka;

@@ -8,6 +8,8 @@ const CLAIM_CHARS: usize = 160;
 const CLAIMS: usize = 20;
 /// Notes in `truncated` that are left.
 const NOTES: usize = 20;
+/// Characters that are left of a name, in what remains of a verdict that fits in no other way.
+const NAME_CHARS: usize = 100;
 
 /// An encoded verdict that fits.
 pub(super) struct Fitted {
@@ -66,6 +68,22 @@ pub(super) fn fit(verdict: &Verdict, limit: usize, encode: impl Fn(&Verdict) -> 
     None
 }
 
+/// What is left of a verdict that [`fit`] finds no form for: ids, outcome, label, score and counts, and the beginnings of the
+/// sender's names. A verdict for all readers; `None` if not even that fits.
+pub(super) fn remains(
+    verdict: &Verdict,
+    limit: usize,
+    encode: impl Fn(&Verdict) -> Vec<u8>,
+) -> Option<Vec<u8>> {
+    let whole = encode(verdict).len();
+    [NAME_CHARS, NAME_CHARS / 10].into_iter().find_map(|chars| {
+        let mut remains = verdict.clone();
+        strip(&mut remains, chars);
+        remains.truncated = vec![format!("emit: all but ids, outcome, score and counts of {whole} bytes")];
+        Some(encode(&remains)).filter(|bytes| bytes.len() <= limit)
+    })
+}
+
 fn each(verdict: &mut Verdict, mut change: impl FnMut(&mut AssayedClaim) -> bool) -> bool {
     let claims = verdict.grounding.iter_mut().flat_map(|grounding| &mut grounding.claims);
     // Not `any`: every claim must be changed.
@@ -79,7 +97,11 @@ fn shorten<T>(list: &mut Vec<T>, most: usize) -> bool {
 }
 
 fn shorten_text(text: &mut String) -> bool {
-    let Some((end, _)) = text.char_indices().nth(CLAIM_CHARS) else { return false };
+    shorten_to(text, CLAIM_CHARS)
+}
+
+fn shorten_to(text: &mut String, chars: usize) -> bool {
+    let Some((end, _)) = text.char_indices().nth(chars) else { return false };
     text.truncate(end);
     text.push('…');
     true
@@ -127,6 +149,35 @@ fn cut_to_the_bone(verdict: &mut Verdict) -> bool {
     }
     shorten(&mut verdict.truncated, NOTES);
     true
+}
+
+fn strip(verdict: &mut Verdict, chars: usize) {
+    verdict.span_ids.clear();
+    verdict.answers.clear();
+    verdict.metrics.clear();
+    verdict.run = None;
+    if let Some(grounding) = &mut verdict.grounding {
+        grounding.claims.clear();
+        grounding.views = None;
+    }
+    let provenance = &mut verdict.provenance;
+    provenance.thresholds.clear();
+    let ours = [&mut provenance.decider, &mut provenance.plan];
+    let names = [
+        &mut verdict.session_id,
+        &mut verdict.response_id,
+        &mut verdict.service,
+        &mut verdict.agent,
+        &mut verdict.model,
+        &mut verdict.reason,
+        &mut verdict.judge_error,
+        &mut provenance.judge,
+        &mut provenance.calibration,
+        &mut provenance.prompts,
+    ];
+    for name in ours.into_iter().chain(names.into_iter().flatten()) {
+        shorten_to(name, chars);
+    }
 }
 
 #[cfg(test)]
@@ -207,5 +258,24 @@ mod tests {
     fn what_cannot_fit_is_given_back_as_nothing() {
         let verdict = Verdict { session_id: Some("s".repeat(10_000)), ..sample::full() };
         assert!(fit(&verdict, 5_000, encode).is_none());
+    }
+
+    #[test]
+    fn what_remains_of_a_verdict_fits_whatever_its_sender_wrote() {
+        let mut verdict = large();
+        for name in ["s", "é", "\u{1}"] {
+            verdict.session_id = Some(name.repeat(10_000));
+            verdict.service = Some(name.repeat(10_000));
+            verdict.reason = Some(name.repeat(10_000));
+            verdict.truncated = vec![name.repeat(10_000)];
+            assert!(fit(&verdict, 2_500, encode).is_none());
+            let bytes = remains(&verdict, 2_500, encode).unwrap();
+            let remains: Verdict = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(remains.verdict_id, verdict.verdict_id);
+            assert_eq!((remains.label, remains.trace_id), (verdict.label, verdict.trace_id));
+            assert_eq!(remains.grounding.unwrap().counts, verdict.grounding.as_ref().unwrap().counts);
+            assert!(remains.truncated[0].starts_with("emit: all but ids"), "{:?}", remains.truncated);
+        }
+        assert!(remains(&verdict, 100, encode).is_none());
     }
 }

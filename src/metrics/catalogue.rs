@@ -646,6 +646,13 @@ pub const EMIT_DEAD_LETTERS: Metric = counter(
     &[SINK],
     "Verdicts that the sink refuses for good, logged in short and set aside.",
 );
+/// Verdicts of which a letter was written.
+pub const EMIT_LETTERS: Metric = counter(
+    "assayd_emit_letters_total",
+    "verdicts",
+    &[SINK, closed("reason", &["too_large", "refused"])],
+    "Of the verdicts that were set aside, those of which a dead letter is in emit.kafka.dead_letters.topic.",
+);
 /// Verdicts that are not for a sink.
 pub const EMIT_FILTERED: Metric = counter(
     "assayd_emit_filtered_total",
@@ -887,6 +894,7 @@ pub static ALL: &[Metric] = &[
     EMIT_WRITE_SECONDS,
     EMIT_TRIMMED,
     EMIT_DEAD_LETTERS,
+    EMIT_LETTERS,
     EMIT_FILTERED,
     EMIT_BATCH,
     EMIT_REJECTED,

@@ -388,6 +388,11 @@ pub fn emit_dead_letter(sink: &'static str) {
     all::EMIT_DEAD_LETTERS.add(1, [sink.into()]);
 }
 
+/// What is left of a verdict that was refused for good is in a topic of its own: `reason` is `too_large` or `refused`.
+pub fn emit_letter(sink: &'static str, reason: &'static str) {
+    all::EMIT_LETTERS.add(1, [sink.into(), reason.into()]);
+}
+
 /// A sink is set not to take a verdict.
 pub fn emit_filtered(sink: &'static str) {
     all::EMIT_FILTERED.add(1, [sink.into()]);
@@ -585,6 +590,7 @@ mod tests {
         emit_write_seconds("kafka", second);
         emit_trimmed("kafka");
         emit_dead_letter("kafka");
+        emit_letter("kafka", "too_large");
         emit_filtered("webhook");
         emit_batch("otlp", 3);
         emit_rejected_records("otlp", 1);

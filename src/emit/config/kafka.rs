@@ -29,6 +29,8 @@ pub struct KafkaConfig {
     pub buffer: ByteSize,
     /// How long one attempt to deliver may take before it counts as failed and is tried again.
     pub delivery_timeout: Period,
+    /// What becomes of verdicts that the topic never takes.
+    pub dead_letters: VerdictLetters,
     /// Encryption. Not set means none.
     pub tls: Option<TlsConfig>,
     /// Login. Not set means none.
@@ -48,11 +50,22 @@ impl Default for KafkaConfig {
             max_message_bytes: ByteSize(1_000_000),
             buffer: ByteSize::mib(32),
             delivery_timeout: Period::seconds(30),
+            dead_letters: VerdictLetters::default(),
             tls: None,
             sasl: None,
             properties: BTreeMap::new(),
         }
     }
+}
+
+/// What becomes of verdicts that the topic never takes, because they are too large even when they are cut, or because it refuses
+/// them. They are logged and counted in any case.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerdictLetters {
+    /// A topic for what is left of them: ids, outcome, score and counts, with the reason, the size and all ids in headers. The
+    /// verdict counts as handled when the brokers have its letter. Not set means none.
+    pub topic: Option<String>,
 }
 
 /// How a verdict is written as a Kafka value.
@@ -100,6 +113,14 @@ impl KafkaConfig {
     pub(super) fn check(&self, problems: &mut Vec<String>) {
         self.connection().check(&OWN_PROPERTIES, problems);
         check_topic("emit.kafka.topic", &self.topic, problems);
+        if let Some(topic) = &self.dead_letters.topic {
+            check_topic("emit.kafka.dead_letters.topic", topic, problems);
+            if *topic == self.topic {
+                problems.push(format!(
+                    "emit.kafka.dead_letters.topic ({topic}) must not be emit.kafka.topic itself"
+                ));
+            }
+        }
         if !(4_096..=1_000_000_000).contains(&self.max_message_bytes.0) {
             problems.push(format!(
                 "emit.kafka.max_message_bytes ({}) must be between 4KiB and 1GB",

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::domain::{ByteSize, EvidenceRef, Period};
-use crate::emit::config::{RecentConfig, RetryConfig};
+use crate::emit::config::{RecentConfig, RetryConfig, VerdictLetters};
 use crate::emit::{Recent, Sinks, sample};
 use crate::kafka::{Compression, Mechanism, SaslConfig, TlsConfig};
 use crate::secret::Secret;
@@ -26,6 +26,7 @@ impl Cluster {
     fn start() -> Self {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("verdicts", PARTITIONS, 1).unwrap();
+        cluster.create_topic("letters", PARTITIONS, 1).unwrap();
         Self(cluster)
     }
 
@@ -45,8 +46,17 @@ impl Cluster {
         self.read_until(|messages| messages.len() >= count)
     }
 
+    /// The first dead letter.
+    fn letter(&self) -> OwnedMessage {
+        self.read_topic("letters", |messages| !messages.is_empty()).remove(0)
+    }
+
     /// Reads the topic from its beginning until that is enough.
     fn read_until(&self, is_enough: impl Fn(&[OwnedMessage]) -> bool) -> Vec<OwnedMessage> {
+        self.read_topic("verdicts", is_enough)
+    }
+
+    fn read_topic(&self, topic: &str, is_enough: impl Fn(&[OwnedMessage]) -> bool) -> Vec<OwnedMessage> {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", self.0.bootstrap_servers())
             .set("group.id", "reader")
@@ -54,7 +64,7 @@ impl Cluster {
             .unwrap();
         let mut partitions = TopicPartitionList::new();
         for partition in 0..PARTITIONS {
-            partitions.add_partition_offset("verdicts", partition, Offset::Beginning).unwrap();
+            partitions.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
         }
         consumer.assign(&partitions).unwrap();
         let mut messages = Vec::new();
@@ -222,6 +232,96 @@ async fn what_can_never_fit_is_poison() {
     let verdict = Verdict { session_id: Some("s".repeat(10_000)), ..sample::full() };
     assert_eq!(sink.write(&verdict).await.unwrap_err().fault, Fault::Poison);
     sink.write(&sample::numbered(1)).await.unwrap();
+}
+
+fn with_letters(config: KafkaConfig) -> KafkaConfig {
+    KafkaConfig { dead_letters: VerdictLetters { topic: Some("letters".to_owned()) }, ..config }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_fit_leaves_a_letter_that_the_brokers_have_before_it_is_set_aside() {
+    let cluster = Cluster::start();
+    for format in [ValueFormat::Json, ValueFormat::Protobuf] {
+        let config = KafkaConfig { max_message_bytes: ByteSize(4_096), format, ..cluster.config() };
+        let sink = Kafka::open(with_letters(config)).unwrap();
+        let verdict = Verdict { session_id: Some("s".repeat(10_000)), ..sample::full() };
+        let error = sink.write(&verdict).await.unwrap_err();
+        assert_eq!(error.fault, Fault::Poison);
+        assert!(error.message.contains("the topic letters"), "{error}");
+        sink.write(&sample::numbered(1)).await.unwrap();
+    }
+
+    let letters = cluster.read_topic("letters", |messages| messages.len() >= 2);
+    let whole = Verdict { session_id: Some("s".repeat(10_000)), ..sample::full() };
+    for letter in &letters {
+        let value = letter.payload().unwrap();
+        assert!(value.len() < 4_096);
+        let remains: Verdict = match header(letter, "content-type").as_str() {
+            "application/json" => serde_json::from_slice(value).unwrap(),
+            _ => proto::decode(value).unwrap(),
+        };
+        assert_eq!((remains.verdict_id, remains.label), (whole.verdict_id.clone(), whole.label));
+        assert!(remains.truncated[0].starts_with("emit: all but ids"), "{:?}", remains.truncated);
+        let trace_id = whole.trace_id.unwrap().to_string();
+        assert_eq!(letter.key().unwrap(), trace_id.as_bytes());
+        for (name, value) in [
+            ("topic", "verdicts"),
+            ("reason", "too_large"),
+            ("verdict_id", &whole.verdict_id),
+            ("revision", "2"),
+            ("trace_id", &trace_id),
+        ] {
+            assert_eq!(header(letter, &format!("assayd.dead_letter.{name}")), value);
+        }
+        assert!(header(letter, "assayd.dead_letter.bytes").parse::<usize>().unwrap() > 10_000);
+        assert!(header(letter, "assayd.dead_letter.error").contains("does not fit"));
+    }
+    assert_eq!(letters.len(), 2);
+    assert_eq!(cluster.read(2).len(), 2, "the topic goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_is_too_large_for_its_topic_goes_as_headers_alone() {
+    let cluster = Cluster::start();
+    let config = KafkaConfig { max_message_bytes: ByteSize(4_096), ..cluster.config() };
+    let sink = Kafka::open(with_letters(config)).unwrap();
+    let verdict = Verdict { session_id: Some("s".repeat(10_000)), ..sample::full() };
+    // The verdict itself never leaves, so that the first one to be refused is its letter.
+    cluster.0.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+    assert_eq!(sink.write(&verdict).await.unwrap_err().fault, Fault::Poison);
+    let letter = cluster.letter();
+    assert_eq!(letter.payload(), None);
+    assert_eq!(header(&letter, "assayd.dead_letter.verdict_id"), verdict.verdict_id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_whose_letter_cannot_be_written_is_not_set_aside_yet() {
+    let cluster = Cluster::start();
+    let mut config = KafkaConfig { max_message_bytes: ByteSize(4_096), ..cluster.config() };
+    config.delivery_timeout = Period::seconds(1);
+    let sink = Kafka::open(with_letters(config)).unwrap();
+    let verdict = Verdict { session_id: Some("s".repeat(10_000)), ..sample::full() };
+    cluster.0.broker_down(1).unwrap();
+    let error = sink.write(&verdict).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Transient, "{error}");
+    assert!(error.message.contains("its dead letter"), "{error}");
+    cluster.0.broker_up(1).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while sink.write(&verdict).await.unwrap_err().fault != Fault::Poison {
+        assert!(std::time::Instant::now() < deadline, "the letter does not arrive");
+    }
+    assert_eq!(header(&cluster.letter(), "assayd.dead_letter.reason"), "too_large");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_that_the_brokers_call_invalid_leaves_a_letter() {
+    let cluster = Cluster::start();
+    let sink = Kafka::open(with_letters(cluster.config())).unwrap();
+    cluster.0.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_RECORD]);
+    assert_eq!(sink.write(&sample::full()).await.unwrap_err().fault, Fault::Poison);
+    let letter = cluster.letter();
+    assert_eq!(header(&letter, "assayd.dead_letter.reason"), "refused");
+    assert_eq!(header(&letter, "assayd.dead_letter.trace_id"), sample::full().trace_id.unwrap().to_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
