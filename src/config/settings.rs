@@ -155,7 +155,9 @@ pub enum Role {
 pub struct Flow {
     /// Complete traces that are evaluated at the same time. More wait in the assembler, which then takes no new spans.
     pub concurrency: NonZeroUsize,
-    /// How long a stopping daemon waits for open traces to get their verdicts before it gives up (exit code 1).
+    /// How long a stopping daemon waits for open traces to get their verdicts before it gives up (exit code 1). Sinks that are
+    /// away are waited for until half of it is over; what they do not take is evaluated again after the next start, if its
+    /// source keeps it (a spool, Kafka).
     pub drain: Period,
     /// How often a known true and a known false answer are evaluated, so that alerts see when evaluation has stopped or has
     /// lost its judgement. The decision model alone is asked. `null` means never.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use serde::Serialize;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -90,10 +91,8 @@ impl Recent {
 
     /// Remembers a verdict and its story, forgets the oldest ones beyond the limits, and tells the readers of the feed.
     pub fn keep(&self, verdict: &Verdict, story: Option<&Story>) {
-        let json = serde_json::to_vec(verdict).expect("a verdict has text keys only, so it is always JSON");
-        let told = story.filter(|_| self.keeps_stories()).map(|story| {
-            serde_json::to_vec(story).expect("a story has text keys only, so it is always JSON")
-        });
+        let json = to_json(verdict);
+        let told = story.filter(|_| self.keeps_stories()).map(to_json);
         let mut held = self.held();
         held.pushed += 1;
         let entry = Arc::new(Entry {
@@ -106,14 +105,14 @@ impl Recent {
             label: verdict.label,
             tier: verdict.grounding.as_ref().map(|grounding| grounding.tier),
             emitted: verdict.times.emitted,
-            json: json.into(),
+            json,
             has_story: story.is_some(),
         });
         held.rates.count(entry.emitted, &entry.service, &entry.agent, entry.outcome, entry.label);
         held.bytes += entry.json.len();
         held.entries.push_back(Arc::clone(&entry));
         if let Some(told) = told {
-            held.stories.keep(entry.sequence, told.into());
+            held.stories.keep(entry.sequence, told);
         }
         let config = &self.shared.config;
         while held.entries.len() > config.max_verdicts.get() || held.bytes > config.max_bytes.as_usize() {
@@ -174,6 +173,13 @@ impl Recent {
     fn held(&self) -> std::sync::MutexGuard<'_, Held> {
         self.shared.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// In no more memory than its length, which is what the limits count: a buffer that grew has up to twice that.
+fn to_json(told: &impl Serialize) -> Bytes {
+    let json =
+        serde_json::to_vec(told).expect("verdicts and stories have text keys only, so they are always JSON");
+    json.into_boxed_slice().into()
 }
 
 /// Verdicts as they are written.

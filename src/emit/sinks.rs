@@ -1,6 +1,6 @@
 //! The fan-out: each verdict to every sink, again and again until it is safe or the daemon gives up.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,11 @@ pub struct Sinks {
     /// Masks what is remembered for people to look at.
     console: Option<Redactor>,
     retry: RetryConfig,
+    /// No more attempts after the ones under way and one more.
+    last_call: CancellationToken,
+    /// Nothing at all any more.
     give_up: CancellationToken,
+    abandoned: AtomicUsize,
 }
 
 struct Named {
@@ -67,7 +71,7 @@ impl Sinks {
             sinks.add_masked("otlp", Otlp::open(otlp)?, redactor("otlp", redact, redact.otlp.as_deref())?);
         }
         if let Some(webhook) = &config.webhook {
-            let webhook = Webhook::open(webhook.clone(), config.retry.clone())?;
+            let webhook = Webhook::open(webhook.clone(), config.retry.clone(), sinks.last_call.clone())?;
             sinks.add_masked("webhook", webhook, redactor("webhook", redact, redact.webhook.as_deref())?);
         }
         Ok(sinks)
@@ -75,7 +79,15 @@ impl Sinks {
 
     /// No sinks: verdicts are only remembered. For programs that add their own, and for tests.
     pub fn none(retry: RetryConfig, recent: Recent, give_up: CancellationToken) -> Self {
-        Self { sinks: Vec::new(), recent, console: None, retry, give_up }
+        Self {
+            sinks: Vec::new(),
+            recent,
+            console: None,
+            retry,
+            last_call: CancellationToken::new(),
+            give_up,
+            abandoned: AtomicUsize::new(0),
+        }
     }
 
     /// Adds a sink; `name` is its label in metrics.
@@ -99,11 +111,27 @@ impl Sinks {
         self.write_told(verdict, None).await
     }
 
+    /// The daemon stops: from now on every sink has one more attempt at each verdict, and no time to wait in between.
+    pub fn last_call(&self) {
+        self.last_call.cancel();
+    }
+
+    /// Verdicts that some sink did not get because the daemon stops.
+    pub fn abandoned(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
     /// The same for a verdict with a story, which is remembered beside it and goes nowhere else.
     pub async fn write_told(&self, verdict: &Verdict, story: Option<&Story>) -> Result<(), EmitError> {
         let _in_flight = InFlight::new();
         let writes = self.sinks.iter().map(|named| self.write_to(named, verdict));
-        futures::future::try_join_all(writes).await?;
+        // All of them, so that one that fails does not cut another one short.
+        let results = futures::future::join_all(writes).await;
+        results.into_iter().collect::<Result<(), EmitError>>().inspect_err(|_| {
+            if self.last_call.is_cancelled() {
+                self.abandoned.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
         metrics::emitted(verdict);
         if let Some(closed) = verdict.times.closed {
             metrics::verdict_latency(now().since(closed));
@@ -124,34 +152,37 @@ impl Sinks {
         let began = Instant::now();
         let mut waits = self.retry.waits();
         loop {
+            let is_last = self.last_call.is_cancelled();
             let attempt = self.give_up.run_until_cancelled(named.sink.write(verdict));
-            let Some(result) = attempt.await else { return Err(abandoned(named)) };
-            match result {
+            let Some(result) = attempt.await else { return Err(named.abandoned("it did not answer")) };
+            let error = match result {
                 Ok(()) => {
                     metrics::emit_write(named.name, "ok");
                     metrics::emit_write_seconds(named.name, began.elapsed());
                     named.recovered();
                     return Ok(());
                 }
-                Err(error) => match error.fault {
-                    Fault::Transient => {
-                        metrics::emit_write(named.name, "retried");
-                        named.failed(&error);
-                    }
-                    Fault::Poison => {
-                        named.set_aside(verdict, &error);
-                        return Ok(());
-                    }
-                    Fault::Fatal => {
-                        metrics::emit_write(named.name, "fatal");
-                        return Err(error);
-                    }
-                },
+                Err(error) => error,
+            };
+            match error.fault {
+                Fault::Transient if is_last => return Err(named.abandoned(&error.message)),
+                Fault::Transient => {
+                    metrics::emit_write(named.name, "retried");
+                    named.failed(&error);
+                }
+                Fault::Poison => {
+                    named.set_aside(verdict, &error);
+                    return Ok(());
+                }
+                Fault::Fatal => {
+                    metrics::emit_write(named.name, "fatal");
+                    return Err(error);
+                }
             }
             let wait = waits.next().unwrap_or(self.retry.longest.0);
-            if self.give_up.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
-                return Err(abandoned(named));
-            }
+            // Woken early it tries once more, or hears that it may not.
+            let rest = self.last_call.run_until_cancelled(tokio::time::sleep(wait));
+            let _ = self.give_up.run_until_cancelled(rest).await;
         }
     }
 }
@@ -181,6 +212,15 @@ impl Named {
         }
     }
 
+    fn abandoned(&self, why: &str) -> EmitError {
+        metrics::emit_write(self.name, "abandoned");
+        EmitError {
+            sink: self.name,
+            message: format!("the daemon stops before the verdict is safe: {why}"),
+            fault: Fault::Transient,
+        }
+    }
+
     /// The record of a verdict that this sink will never take. Only ids: contents may be private.
     fn set_aside(&self, verdict: &Verdict, error: &EmitError) {
         metrics::emit_write(self.name, "poison");
@@ -195,15 +235,6 @@ impl Named {
             error = %error.message,
             "a sink refuses a verdict for good; it was set aside"
         );
-    }
-}
-
-fn abandoned(named: &Named) -> EmitError {
-    metrics::emit_write(named.name, "abandoned");
-    EmitError {
-        sink: named.name,
-        message: "the daemon stopped before the verdict was safe".to_owned(),
-        fault: Fault::Transient,
     }
 }
 
@@ -312,6 +343,40 @@ mod tests {
         let (sinks, recent, _) = fan_out(&[&Scripted::failing(&[Fault::Fatal])]);
         assert_eq!(sinks.write(&sample::numbered(1)).await.unwrap_err().fault, Fault::Fatal);
         assert!(recent.latest(&Filter::default(), 10).is_empty());
+    }
+
+    #[tokio::test]
+    async fn after_the_last_call_every_sink_has_one_more_attempt_and_none_waits() {
+        let patient = RetryConfig { first: Period::seconds(3_600), longest: Period::seconds(3_600) };
+        let (back, broken, late) = (
+            Scripted::failing(&[Fault::Transient]),
+            Scripted::failing(&[Fault::Transient; 9]),
+            Scripted::default(),
+        );
+        let mut sinks = Sinks::none(patient, Recent::new(&RecentConfig::default()), CancellationToken::new());
+        for sink in [&back, &broken] {
+            sinks.add("jsonl", sink.clone());
+        }
+        let verdict = sample::numbered(1);
+        let (result, ()) = tokio::join!(sinks.write(&verdict), async {
+            while broken.attempts.load(Ordering::Relaxed) < 1 {
+                tokio::task::yield_now().await;
+            }
+            sinks.last_call();
+        });
+        assert_eq!(result.unwrap_err().fault, Fault::Transient);
+        assert_eq!((back.taken().len(), broken.attempts.load(Ordering::Relaxed)), (1, 2));
+        assert_eq!(sinks.abandoned(), 1);
+
+        let mut sinks = Sinks::none(
+            RetryConfig::default(),
+            Recent::new(&RecentConfig::default()),
+            CancellationToken::new(),
+        );
+        sinks.add("jsonl", late.clone());
+        sinks.last_call();
+        sinks.write(&verdict).await.unwrap();
+        assert_eq!(late.taken(), ["verdict-1"], "a sink that works has its verdicts to the end");
     }
 
     #[tokio::test]

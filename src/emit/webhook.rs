@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode, Url};
+use tokio_util::sync::CancellationToken;
 
 use self::guard::Guard;
 use super::config::{RetryConfig, WebhookConfig};
@@ -27,6 +28,8 @@ pub struct Webhook {
     retry: RetryConfig,
     client: Client,
     url: Url,
+    /// The daemon stops, and waits for nobody's recovery.
+    last_call: CancellationToken,
 }
 
 /// What came of one attempt.
@@ -42,8 +45,13 @@ enum Attempt {
 }
 
 impl Webhook {
-    /// Reads keys and certificates; connects to nothing.
-    pub fn open(config: WebhookConfig, retry: RetryConfig) -> Result<Self, EmitError> {
+    /// Reads keys and certificates; connects to nothing. After `last_call` it does not wait for a receiver that is away: it then
+    /// says so, and the verdict is no dead letter.
+    pub fn open(
+        config: WebhookConfig,
+        retry: RetryConfig,
+        last_call: CancellationToken,
+    ) -> Result<Self, EmitError> {
         let fatal = |message: String| EmitError { sink: SINK, message, fault: Fault::Fatal };
         let guard = Guard::new(config.allow_addresses.clone());
         let url = Url::parse(&config.url).map_err(|error| fatal(format!("{}: {error}", config.url)))?;
@@ -58,7 +66,7 @@ impl Webhook {
         // Secrets that are not there should show at the start; later ones are read per request.
         web::headers(&config.headers).map_err(fatal)?;
         sign::keys(&config.keys).map_err(fatal)?;
-        Ok(Self { config, retry, client, url })
+        Ok(Self { config, retry, client, url, last_call })
     }
 
     async fn deliver(&self, verdict: &Verdict) -> Result<(), EmitError> {
@@ -85,7 +93,9 @@ impl Webhook {
             }
             metrics::emit_write(SINK, "retried");
             tracing::debug!(sink = SINK, message, "trying again");
-            tokio::time::sleep(wait).await;
+            if self.last_call.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return Err(EmitError { sink: SINK, message, fault: Fault::Transient });
+            }
         }
     }
 

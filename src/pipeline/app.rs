@@ -1,5 +1,6 @@
 //! The daemon: binds everything first, runs, and stops in one order whatever the cause.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,8 @@ use crate::{metrics, serve};
 
 /// The part of `flow.drain` that senders have to end their requests: the larger part is for the traces.
 const SENDERS_SHARE: u32 = 4;
+/// What is left of `flow.drain` for settling, after the sinks' last chance; of a short drain, an eighth.
+const SETTLING: Duration = Duration::from_secs(1);
 /// How long the Kafka brokers may take to answer the last commit and the goodbye.
 const KAFKA_GOODBYE: Duration = Duration::from_secs(10);
 
@@ -60,11 +63,11 @@ pub struct Addresses {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Every trace has its outcome.
+    /// Every trace has its outcome, or its source keeps its spans for the next start.
     Drained,
     /// `flow.drain` was over before that.
     GaveUp {
-        /// Traces without a recorded outcome.
+        /// Traces without a recorded outcome, or whose verdict some sink did not take.
         traces: usize,
     },
 }
@@ -175,6 +178,7 @@ impl App {
         };
         let admin = Admin::start(self.admin, &self.config.serve, state)?;
         let listeners = Listeners { grpc: self.grpc, http: self.http };
+        let has_senders = listeners.grpc.is_some() || listeners.http.is_some();
         let mut intake = Intake::start(&self.config.receive, listeners, door, spool.clone().zip(replay));
         let unfinished = assembly.unfinished();
         let mut assembly = tokio::spawn(assembly.run());
@@ -203,13 +207,18 @@ impl App {
         }
         let patience = self.config.flow.drain.0;
         let drained = tokio::time::timeout(patience, async {
-            intake.close(patience / SENDERS_SHARE).await;
-            (&mut assembly).await
+            let finishing = async {
+                intake.close(patience / SENDERS_SHARE).await;
+                (&mut assembly).await
+            };
+            tokio::select! {
+                finished = finishing => finished,
+                never = hurry(&self.sinks, &self.give_up, patience) => match never {},
+            }
         });
         let ended = match drained.await {
-            Ok(_) => Ended::Drained,
+            Ok(_) => left_behind(self.sinks.abandoned(), spool.is_some() || !has_senders),
             Err(_) => {
-                // From here on sinks do not wait for better times; what they do not take is not acknowledged.
                 self.give_up.cancel();
                 assembly.abort();
                 Ended::GaveUp { traces: unfinished.load(Ordering::Relaxed) }
@@ -256,6 +265,32 @@ fn remembered(config: &Config) -> RecentConfig {
 /// What `GET /v1/status` says, beside readiness.
 fn account(config: Config, assayer: Arc<Assayer>, addresses: Addresses) -> serve::Status {
     serve::Status::new(move || status::whole(assayer.status(), &config, addresses))
+}
+
+/// While the daemon stops: sinks that are away are waited for until half of the time is over, and attempts under way are cut
+/// shortly before its end, so that every trace is settled within it.
+async fn hurry(sinks: &Sinks, give_up: &CancellationToken, patience: Duration) -> Infallible {
+    let half = patience / 2;
+    tokio::time::sleep(half).await;
+    sinks.last_call();
+    tokio::time::sleep(half - SETTLING.min(patience / 8)).await;
+    give_up.cancel();
+    std::future::pending().await
+}
+
+/// What it means that some sink did not get so many verdicts: nothing is lost if the sources keep the spans.
+fn left_behind(verdicts: usize, is_kept: bool) -> Ended {
+    if verdicts == 0 {
+        return Ended::Drained;
+    }
+    if !is_kept {
+        return Ended::GaveUp { traces: verdicts };
+    }
+    tracing::warn!(
+        verdicts,
+        "a sink did not take these verdicts before the stop; their spans are kept, and evaluated again after the next start"
+    );
+    Ended::Drained
 }
 
 /// Ends when Kafka can no longer be read; pends for ever if it is no source.

@@ -38,7 +38,7 @@ pub struct WebhookConfig {
     #[serde(default = "ten_seconds")]
     pub timeout: Period,
     /// How long a verdict is tried again before it is set aside as a dead letter: a receiver that is away does not stop the
-    /// evaluation.
+    /// evaluation. When the daemon stops, `flow.drain` bounds it.
     #[serde(default = "five_minutes")]
     pub give_up_after: Period,
     /// Whether the texts of claims and the reasoning are sent.

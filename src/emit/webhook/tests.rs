@@ -15,7 +15,7 @@ fn config(url: &str, more: &str) -> WebhookConfig {
 }
 
 fn hook(config: WebhookConfig) -> Webhook {
-    Webhook::open(config, retry()).unwrap()
+    Webhook::open(config, retry(), CancellationToken::new()).unwrap()
 }
 
 async fn answering(statuses: &[u16]) -> MockServer {
@@ -79,6 +79,26 @@ async fn a_receiver_that_refuses_or_stays_away_makes_a_dead_letter_and_no_stands
 }
 
 #[tokio::test]
+async fn after_the_last_call_it_waits_for_nobody_and_makes_no_dead_letter() {
+    let server = answering(&[503]).await;
+    let mut config = config(&server.uri(), "");
+    config.give_up_after = Period::seconds(3_600);
+    let patient = RetryConfig { first: Period::seconds(600), longest: Period::seconds(600) };
+    let last_call = CancellationToken::new();
+    let hook = Webhook::open(config, patient, last_call.clone()).unwrap();
+    let verdict = sample::full();
+    let (result, ()) = tokio::join!(hook.write(&verdict), async {
+        while server.received_requests().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        last_call.cancel();
+    });
+    assert_eq!(result.unwrap_err().fault, Fault::Transient);
+    assert_eq!(hook.write(&verdict).await.unwrap_err().fault, Fault::Transient);
+    assert_eq!(server.received_requests().await.unwrap().len(), 2, "one attempt each");
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed() {
     let elsewhere = answering(&[200]).await;
     let server = MockServer::start().await;
@@ -91,14 +111,20 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test]
 async fn a_metadata_address_in_the_url_is_refused_at_the_start_unless_it_is_allowed() {
-    let error = Webhook::open(config("http://169.254.169.254/latest", ""), retry()).err().unwrap();
+    let error = Webhook::open(config("http://169.254.169.254/latest", ""), retry(), CancellationToken::new())
+        .err()
+        .unwrap();
     assert_eq!(error.fault, Fault::Fatal);
     assert!(error.to_string().contains("allow_addresses"), "{error}");
     // `http://0/` is an address in a short spelling: 0.0.0.0.
-    assert!(Webhook::open(config("http://0/", ""), retry()).is_err());
+    assert!(Webhook::open(config("http://0/", ""), retry(), CancellationToken::new()).is_err());
     assert!(
-        Webhook::open(config("http://169.254.169.254/", "allow_addresses: [169.254.169.254]"), retry())
-            .is_ok()
+        Webhook::open(
+            config("http://169.254.169.254/", "allow_addresses: [169.254.169.254]"),
+            retry(),
+            CancellationToken::new()
+        )
+        .is_ok()
     );
 }
 
@@ -123,5 +149,11 @@ async fn secrets_show_in_no_error() {
     let Attempt::Later { message, .. } = error else { panic!("nobody is there") };
     assert!(!message.contains("s3cret"), "{message}");
     config.keys = vec![Secret::File(key.path().to_owned())];
-    assert!(!Webhook::open(config, retry()).err().unwrap().to_string().contains("s3cret"));
+    assert!(
+        !Webhook::open(config, retry(), CancellationToken::new())
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("s3cret")
+    );
 }
