@@ -79,6 +79,12 @@ fn is_block_type(kind: &str) -> bool {
             | "tool-error"
             | "summary_text"
             | "compaction"
+            | "toolUse"
+            | "toolResult"
+            | "toolUseBlock"
+            | "toolResultBlock"
+            | "textBlock"
+            | "reasoningBlock"
     )
 }
 
@@ -97,7 +103,7 @@ pub(super) fn blocks(items: &[Json]) -> Vec<Part> {
     parts
 }
 
-fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
+pub(super) fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
     if depth > 3 {
         return;
     }
@@ -130,13 +136,15 @@ fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
         parts.extend(reasoning(map).into_iter().map(Part::Thought));
         return;
     }
-    let kind = map.get("type").and_then(Json::as_str);
+    let kind = pick_str(map, &["type", "block_type"]);
     match kind {
-        Some("thinking" | "reasoning") => parts.extend(reasoning(map).into_iter().map(Part::Thought)),
+        Some("thinking" | "reasoning" | "reasoningBlock") => {
+            parts.extend(reasoning(map).into_iter().map(Part::Thought))
+        }
         Some("redacted_thinking") => {}
         Some(
             "tool_use" | "tool_call" | "tool-call" | "server_tool_use" | "mcp_tool_use" | "server_tool_call"
-            | "function_call",
+            | "function_call" | "toolUse" | "toolUseBlock",
         ) => {
             if let Some(found) = call(map) {
                 parts.push(Part::Call(found));
@@ -150,7 +158,9 @@ fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
             | "mcp_tool_result"
             | "server_tool_call_response"
             | "web_search_tool_result"
-            | "code_execution_tool_result",
+            | "code_execution_tool_result"
+            | "toolResult"
+            | "toolResultBlock",
         ) => {
             let mut found = outcome(map);
             if kind == Some("tool-error") {
@@ -171,12 +181,12 @@ fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
         {
             parts.push(Part::Text(media("file", map)));
         }
-        _ => bare_block(map, parts),
+        _ => bare_block(map, depth, parts),
     }
 }
 
 /// A block without a type that says what it is.
-fn bare_block(map: &Map<String, Json>, parts: &mut Vec<Part>) {
+fn bare_block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>) {
     if let Some(Json::String(class)) = map.get(CLASS) {
         match class.as_str() {
             "ToolCall" | "ToolCallBlock" => {
@@ -202,6 +212,9 @@ fn bare_block(map: &Map<String, Json>, parts: &mut Vec<Part>) {
     if text.is_empty() || is_masked(&text) {
         return;
     }
+    if let Some(inner) = nested(&text) {
+        return block(&inner, depth + 1, parts);
+    }
     let is_thought = map.get("thought").and_then(Json::as_bool) == Some(true);
     parts.push(if is_thought { Part::Thought(text) } else { Part::Text(text) });
 }
@@ -218,7 +231,10 @@ pub(super) fn reasoning(map: &Map<String, Json>) -> Vec<String> {
     for key in ["thinking", "content", "text", "summary", "reasoning", "reasoning_text", "thought"] {
         match map.get(key) {
             Some(Json::String(text)) if !text.trim().is_empty() && !is_masked(text) => {
-                texts.push(text.clone())
+                match summaries(text) {
+                    Some(found) => texts.extend(found),
+                    None => texts.push(text.clone()),
+                }
             }
             Some(Json::Array(items)) => texts.extend(items.iter().filter_map(|item| {
                 item.get("text").or_else(|| item.get("content")).unwrap_or(item).as_str().map(str::to_owned)
@@ -230,6 +246,43 @@ pub(super) fn reasoning(map: &Map<String, Json>) -> Vec<String> {
         }
     }
     texts
+}
+
+/// The summaries of a reasoning item that travel as JSON text.
+fn summaries(text: &str) -> Option<Vec<String>> {
+    if !text.starts_with("[{") {
+        return None;
+    }
+    let json = decode_str(text).json;
+    json.as_array()?.iter().map(|item| Some(item.get("text")?.as_str()?.to_owned())).collect()
+}
+
+/// A block that travels as text, in JSON or as Python prints it, where its own text should be.
+pub(super) fn nested(text: &str) -> Option<Map<String, Json>> {
+    const MARKS: [&str; 9] = [
+        "reasoningContent",
+        "toolUse",
+        "toolResult",
+        "functionCall",
+        "functionResponse",
+        "'type': '",
+        "'type':'",
+        "\"type\": \"",
+        "\"type\":\"",
+    ];
+    if !text.starts_with('{') || !text.ends_with('}') || !MARKS.iter().any(|mark| text.contains(mark)) {
+        return None;
+    }
+    let decoded = decode_str(text);
+    let Json::Object(map) = decoded.json else { return None };
+    let is_typed = map.get("type").and_then(Json::as_str).is_none_or(|kind| match kind {
+        "text" | "output_text" | "input_text" => map.get("text").is_some_and(Json::is_string),
+        "thinking" | "reasoning" => true,
+        "tool_use" | "tool_result" => map.contains_key("id") || map.contains_key("tool_use_id"),
+        _ => false,
+    });
+    let is_alone = map.contains_key("type") || map.len() == 1 && is_block(&Json::Object(map.clone()));
+    (!decoded.cut && is_typed && is_alone && !map.contains_key("role")).then_some(map)
 }
 
 /// A tool call in any of its spellings.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::dialects::{self, Told, tell};
 use super::draft::{Draft, Kind};
+use super::gist;
 use super::message::messages;
 use super::offers::offers;
 use super::pseudo::rewrite;
@@ -49,6 +50,7 @@ pub(super) fn collect(trace: &Trace, spans: &[&Span], tree: &Tree) -> Talk {
     }
     orphans(&logs, spans, tree, &mut talk);
     converse(&mut talk);
+    programs(&mut talk, spans, tree);
     let nearest = tree.nearest(&agents);
     for call in &mut talk.calls {
         if call.agent.is_none() {
@@ -129,6 +131,11 @@ fn file(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
             });
         }
         Some(Kind::Agent | Kind::Chain) => {
+            // Where an agent failed, some put the failure in the answer's place.
+            let error = error_of(span).filter(|_| matches!(span.status, Status::Error(_)));
+            if let Some(error) = error {
+                draft.output.retain(|message| !message.joined().contains(error.trim()));
+            }
             talk.invocations.push(Invocation {
                 span: index,
                 start: span.start,
@@ -233,6 +240,39 @@ pub(super) fn error_of(span: &Span) -> Option<String> {
         _ => None,
     };
     message.or(described).map(str::to_owned)
+}
+
+/// A function around everything that its library marks as a tool, although nobody called it and models work inside it, is the
+/// program itself.
+fn programs(talk: &mut Talk, spans: &[&Span], tree: &Tree) {
+    let mut known: Vec<Option<()>> = vec![None; spans.len()];
+    let told =
+        talk.calls.iter().map(|call| call.span).chain(talk.invocations.iter().map(|around| around.span));
+    for at in told.chain(talk.runs.iter().map(|run| run.span)) {
+        if let Some(slot) = known.get_mut(at) {
+            *slot = Some(());
+        }
+    }
+    let above = tree.above(&known);
+    let mut top: Vec<Option<usize>> = vec![None; spans.len()];
+    for run in talk.runs.iter().filter(|run| run.id.is_none() && above[run.span].is_none()) {
+        top[run.span] = Some(run.span);
+    }
+    let around = tree.above(&top);
+    let holding: HashSet<usize> =
+        talk.calls.iter().filter_map(|call| around.get(call.span).copied().flatten()).collect();
+    let (outer, runs): (Vec<ToolRun>, Vec<ToolRun>) =
+        std::mem::take(&mut talk.runs).into_iter().partition(|run| holding.contains(&run.span));
+    talk.runs = runs;
+    talk.invocations.extend(outer.into_iter().map(|run| Invocation {
+        span: run.span,
+        start: run.start,
+        end: run.end,
+        agent: None,
+        is_agent: false,
+        input: run.arguments.map(|given| gist::input(&Value::from(given.to_string()))).unwrap_or_default(),
+        output: run.result.map(|text| gist::output(&Value::from(text))).unwrap_or_default(),
+    }));
 }
 
 /// Events of AutoGen's runtime, each told by every span that it passed, as one conversation in order of their making.

@@ -35,7 +35,7 @@ impl Kind {
                 Kind::Retrieval
             }
             "agent" | "invoke_agent" | "agent_run" | "agent_execution" => Kind::Agent,
-            "handoff" => Kind::Pass,
+            "handoff" | "agent_handoff" => Kind::Pass,
             "embedding" | "embeddings" | "guardrail" | "evaluator" | "evaluation" | "prompt" | "parser"
             | "create_agent" | "create_memory" | "update_memory" | "upsert_memory" | "delete_memory"
             | "score" => Kind::Ignored,
@@ -54,6 +54,7 @@ impl Kind {
             | "execute_event_loop_cycle"
             | "memory"
             | "workflow_run"
+            | "conversation"
             | "search_memory" => Kind::Chain,
             _ => return None,
         })
@@ -229,6 +230,11 @@ impl<'a> Draft<'a> {
                     && let Some((_, value)) = self.value(output)
                 {
                     self.output = gist::output(value);
+                }
+                // A step that only prepares what the next one is asked.
+                let prepares = |message: &Message| matches!(message.role, Role::User | Role::System);
+                if self.input.is_empty() && self.output.iter().all(prepares) {
+                    self.input = std::mem::take(&mut self.output);
                 }
             }
             Some(Kind::Pass | Kind::Ignored) | None => {}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::talk::{Invocation, Message, Role, Talk};
 use super::tell::Draft;
-use super::thread::{same_text, squeeze};
+use super::thread::{Atom, What, same_text, squeeze};
 use super::tree::Tree;
 use super::weave::Woven;
 use crate::domain::{Span, Step, StepKind, Story, Time, Trace};
@@ -39,6 +39,19 @@ pub(super) fn anchors(outer: &[&Invocation]) -> Vec<String> {
     let mut seen = HashSet::new();
     asked.retain(|text| seen.insert(text.clone()));
     asked.split_off(asked.len().saturating_sub(MOST_ANCHORS))
+}
+
+/// What the first step was asked, where neither the whole nor any model call says what it was.
+pub(super) fn first_asked(talk: &Talk, woven: &Woven) -> Option<String> {
+    let asks = |atom: &Atom| matches!(atom.what, What::Request(_));
+    if woven.threads.iter().any(|thread| thread.atoms.iter().any(asks)) {
+        return None;
+    }
+    let at_work =
+        |around: &Invocation| woven.runs.iter().any(|run| run.start <= around.start && around.end <= run.end);
+    let steps = talk.invocations.iter().filter(|around| !at_work(around));
+    let told = steps.filter_map(|around| Some(((around.start, around.span), asked(&around.input)?)));
+    told.min_by_key(|(place, _)| *place).map(|(_, text)| text)
 }
 
 /// The last thing that a user asks in these messages.

@@ -76,7 +76,7 @@ pub(super) fn output(value: &Value) -> Vec<Message> {
 fn boxed(value: &Value, role: Role, names: &[&str]) -> Vec<Message> {
     let decoded = decode(value);
     if let Json::String(text) = &decoded.json {
-        if text.trim().is_empty() || is_masked(text) {
+        if text.trim().is_empty() || is_masked(text) || is_constant(text) {
             return Vec::new();
         }
         return vec![Message::text(role, text.clone())];
@@ -86,7 +86,24 @@ fn boxed(value: &Value, role: Role, names: &[&str]) -> Vec<Message> {
     if told.iter().any(|message| speaks(message) || message.role == Role::Tool) {
         return told;
     }
+    // A step that passes on what the user said has no words of its own.
+    let passes = |message: &Message| matches!(message.role, Role::User | Role::System);
+    if role == Role::Assistant
+        && told.iter().all(passes)
+        && told.iter().any(|m| m.role == Role::User && !m.parts.is_empty())
+    {
+        return told;
+    }
     named(&decoded.json, names, 0).map(|text| vec![Message::text(role, text)]).unwrap_or_default()
+}
+
+/// Names of a graph's own places, such as `__end__`.
+fn is_constant(text: &str) -> bool {
+    let text = text.trim();
+    text.len() > 4
+        && text.starts_with("__")
+        && text.ends_with("__")
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// The text under the first of `names` that leads to one; else the only text there is.
@@ -98,7 +115,8 @@ pub(super) fn named(json: &Json, names: &[&str], depth: usize) -> Option<String>
         Json::String(text) => {
             let text = text.trim();
             // Addresses of Python objects and enum-like constants are no texts.
-            (!text.is_empty() && !text.starts_with('<') && !is_masked(text)).then(|| text.to_owned())
+            let says = !text.is_empty() && !text.starts_with('<') && !is_masked(text) && !is_constant(text);
+            says.then(|| text.to_owned())
         }
         Json::Array(items) => {
             let found = items.iter().find_map(|item| named(item, names, depth + 1));

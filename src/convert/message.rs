@@ -3,7 +3,7 @@
 
 use serde_json::Map;
 
-use super::block::{blocks, call, is_block, outcome, reasoning};
+use super::block::{block, blocks, call, is_block, nested, outcome, reasoning};
 use super::parse::{CLASS, parse};
 use super::talk::{Call, Message, Outcome, Part, Role};
 use super::text::{Decoded, decode_str, is_masked, pick, pick_str, plain, result_str};
@@ -31,7 +31,7 @@ pub(super) fn messages_of(decoded: &Decoded, default: Role) -> Vec<Message> {
 }
 
 /// Keys under which requests, responses and states keep their messages.
-const HOLDERS: [&str; 17] = [
+const HOLDERS: [&str; 18] = [
     "messages",
     "contents",
     "input",
@@ -49,6 +49,7 @@ const HOLDERS: [&str; 17] = [
     "content",
     "response",
     "update",
+    "items",
 ];
 
 fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
@@ -200,7 +201,10 @@ fn message(map: &Map<String, Json>, default: Role) -> Option<Message> {
             }
         }
     };
-    Some(body(map, role))
+    let is_result = role == Role::User
+        && pick_str(map, &["tool_call_id", "toolCallId"]).is_some()
+        && pick(map, &["tool_calls"]).is_none();
+    Some(body(map, if is_result { Role::Tool } else { role }))
 }
 
 /// An item of OpenAI's Responses API that is not a message with a role.
@@ -391,6 +395,9 @@ fn string_content(text: &str, is_thinking: bool, parts: &mut Vec<Part>) {
             parts.extend(inner);
             return;
         }
+    }
+    if let Some(inner) = nested(text) {
+        return block(&inner, 0, parts);
     }
     parts.push(Part::Text(text.to_owned()));
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::talk::{Call, Talk, ToolRun};
+use super::text::plain;
 use super::thread::{Atom, Thread, What, bare, squeeze};
 use super::tree::Tree;
 use crate::domain::{Json, Span, Time};
@@ -134,6 +135,14 @@ pub(super) fn match_runs(threads: &mut [Thread], runs: &mut [ToolRun]) {
                     |arguments: Option<&Json>| arguments.is_none_or(|arguments| !arguments.is_object());
                 is_vague(told) || is_vague(run.arguments.as_ref())
             };
+            // A tool of one argument may be told without the argument's name.
+            let unnamed = |place: &&(usize, usize)| match (arguments_of(threads, place), &run.arguments) {
+                (Some(Json::Object(named)), Some(given)) => {
+                    named.len() == 1 && named.values().all(|value| plain(value) == plain(given))
+                }
+                _ => false,
+            };
+            let equal = equal.or_else(|| candidates.iter().filter(open).find(unnamed));
             equal.or_else(|| candidates.iter().filter(open).find(vague)).copied()
         });
         let Some((t, a)) = found else { continue };

@@ -37,7 +37,10 @@ struct Teller<'a> {
 /// The story of woven threads.
 pub(super) fn tell(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], tree: &Tree) -> Story {
     let outer = ends::outermost(talk, spans, tree);
-    let anchors = ends::anchors(&outer);
+    let mut anchors = ends::anchors(&outer);
+    if anchors.is_empty() {
+        anchors.extend(ends::first_asked(talk, woven));
+    }
     let own: Vec<Option<String>> = ends::agent_names(talk, spans);
     let first_requests =
         woven.threads.iter().flat_map(|thread| thread.atoms.iter()).filter_map(|atom| match &atom.what {

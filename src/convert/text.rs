@@ -40,8 +40,18 @@ pub(super) fn decode_str(text: &str) -> Decoded {
             None => break,
         }
     }
+    // LangWatch says of every value what it is: {"type": "chat_messages", "value": [...]}
+    if let Json::Object(map) = &mut decoded.json
+        && is_typed_value(map)
+        && map.get("type").and_then(Json::as_str).is_some_and(|kind| TYPES.contains(&kind))
+    {
+        decoded.json = map.remove("value").unwrap_or_default();
+    }
     decoded
 }
+
+/// What a value can be said to be beside it.
+const TYPES: [&str; 5] = ["chat_messages", "json", "text", "raw", "list"];
 
 /// A structured attribute value as JSON, strings untouched.
 pub(super) fn to_json(value: &Value, depth: usize) -> Json {
@@ -136,6 +146,17 @@ fn unwrap_arguments(json: Json, depth: usize) -> Json {
                 Err(args) => Json::Array(args),
             };
         }
+    }
+    // A JavaScript function's one argument: {"args": ["{...}"]}
+    if map.len() == 1
+        && let Some(Json::Array(args)) = map.get_mut("args")
+        && args.len() == 1
+    {
+        return unwrap_arguments(args.remove(0), depth + 1);
+    }
+    // BeeAI: {"input": {...}, "options": null}
+    if map.contains_key("options") && map.len() == 2 && matches!(map.get("input"), Some(Json::Object(_))) {
+        return map.remove("input").unwrap_or_default();
     }
     // LangChain's callbacks: {"input_str": "{'a': 1}", "tags": [...], ...}
     if let Some(Json::String(inner)) = map.get("input_str") {
@@ -232,7 +253,7 @@ fn is_typed_value(map: &Map<String, Json>) -> bool {
 }
 
 /// Keys by which frameworks' wrappings are told from a tool's own data.
-const WRAPPERS: [&str; 18] = [
+const WRAPPERS: [&str; 19] = [
     "error_message",
     "kwargs",
     "tool_call_id",
@@ -241,6 +262,7 @@ const WRAPPERS: [&str; 18] = [
     "tool_use_id",
     "blocks",
     "raw_output",
+    "tool_output",
     "output",
     "outputs",
     "isError",
@@ -293,7 +315,7 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
     if let Some(tool_result) = map.get("toolResult").or_else(|| map.get("tool_result")) {
         return Some(result_json(tool_result, depth + 1));
     }
-    let id = pick_str(map, &["tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "call_id"]);
+    let id = pick_str(map, &["tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "call_id", "tool_id"]);
     let failed = map
         .get("is_error")
         .or_else(|| map.get("isError"))
@@ -307,7 +329,7 @@ fn result_object(map: &Map<String, Json>, depth: usize) -> Option<Shown> {
     let is_mcp =
         map.contains_key("isError") || map.contains_key("is_error") || map.contains_key("structuredContent");
     if (is_message || is_mcp || map.contains_key("blocks"))
-        && let Some(content) = pick(map, &["content", "blocks", "output", "result"])
+        && let Some(content) = pick(map, &["content", "blocks", "output", "result", "tool_output"])
     {
         let inner = result_json(content, depth + 1);
         return Some(Shown {

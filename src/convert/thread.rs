@@ -69,7 +69,25 @@ pub(super) fn atoms(messages: &mut Vec<Message>, teller: &Teller, is_output: boo
             Role::Assistant | Role::Tool => said(message, teller, beside, is_output, &mut out),
         }
     }
+    without_echoes(&mut out);
     out
+}
+
+/// Some libraries tell a result twice in a row: as a tool's message and as a block of the user's.
+fn without_echoes(atoms: &mut Vec<Atom>) {
+    let mut group: Vec<Outcome> = Vec::new();
+    atoms.retain(|atom| {
+        let What::Result(outcome) = &atom.what else {
+            group.clear();
+            return true;
+        };
+        let again = outcome.id.is_some()
+            && group.iter().any(|told| told.id == outcome.id && same_text(&told.text, &outcome.text));
+        if !again {
+            group.push(outcome.clone());
+        }
+        !again
+    });
 }
 
 fn atom(what: What, teller: &Teller, beside: bool, is_output: bool) -> Atom {
@@ -124,7 +142,11 @@ fn said(message: Message, teller: &Teller, beside: bool, is_output: bool, out: &
         match part {
             Part::Thought(thought) if !thought.trim().is_empty() => {
                 flush(&mut text, teller, beside, is_output, out);
-                out.push(atom(What::Thought(thought), teller, beside, is_output));
+                match out[first..].last_mut().map(|atom| &mut atom.what) {
+                    // One thought that came in pieces.
+                    Some(What::Thought(begun)) if goes_on(begun, &thought) => begun.push_str(&thought),
+                    _ => out.push(atom(What::Thought(thought), teller, beside, is_output)),
+                }
             }
             // One text may be split over parts.
             Part::Text(piece) => text.push_str(&piece),
@@ -138,6 +160,12 @@ fn said(message: Message, teller: &Teller, beside: bool, is_output: bool, out: &
     if message.speaker.is_some() {
         out[first..].iter_mut().for_each(|atom| atom.agent.clone_from(&message.speaker));
     }
+}
+
+/// Whether one text is cut from the other between two words, as streams cut them.
+fn goes_on(begun: &str, next: &str) -> bool {
+    let inner_space = |c: char| c == ' ' || c == '\t';
+    begun.ends_with(inner_space) || next.starts_with(inner_space)
 }
 
 fn flush(text: &mut String, teller: &Teller, beside: bool, is_output: bool, out: &mut Vec<Atom>) {
@@ -175,16 +203,60 @@ impl Thread {
         let rest = &self.atoms[at..];
         let found = rest.iter().position(|there| same(&there.what, &atom.what));
         let found = found.or_else(|| rest.iter().position(|there| same_work(&there.what, &atom.what)));
-        match found {
+        match found.or_else(|| self.after_reasoning(at, &atom)) {
             Some(offset) => {
                 merge(&mut self.atoms[at + offset], atom);
                 at + offset + 1
             }
             None => {
-                self.atoms.insert(at, atom);
-                at + 1
+                let place = at + self.untold_reply(at, &atom);
+                self.atoms.insert(place, atom);
+                place + 1
             }
         }
+    }
+
+    /// The reply that a history repeats with its reasoning in front, as one text; the reasoning is told apart.
+    fn after_reasoning(&mut self, at: usize, told: &Atom) -> Option<usize> {
+        let What::Text(whole) = &told.what else { return None };
+        let mut near = self.atoms[at..].iter().take_while(|atom| !matches!(atom.what, What::Request(_)));
+        let is_end = |atom: &Atom| match &atom.what {
+            What::Text(said) => atom.reply && said.len() >= 12 && whole.trim_end().ends_with(said.trim_end()),
+            _ => false,
+        };
+        let offset = near.position(is_end).filter(|_| !told.reply)?;
+        let What::Text(said) = &self.atoms[at + offset].what else { return None };
+        let before = whole.trim_end().strip_suffix(said.trim_end())?.trim().to_owned();
+        let told_before = (at..at + offset).any(
+            |place| matches!(&self.atoms[place].what, What::Thought(thought) if same_text(thought, &before)),
+        );
+        if before.is_empty() || told_before {
+            return Some(offset);
+        }
+        let mut thought = self.atoms[at + offset].clone();
+        thought.what = What::Thought(before);
+        self.atoms.insert(at + offset, thought);
+        Some(offset + 1)
+    }
+
+    /// How much of a reply stands at `at` that a history leaves out although it goes on behind it: with what its calls gave
+    /// back, or, after its calls, with the next request.
+    fn untold_reply(&self, at: usize, next: &Atom) -> usize {
+        let speech_too = match next.what {
+            What::Result(_) if !next.reply => true,
+            What::Request(_) => false,
+            _ => return 0,
+        };
+        let Some(first) = self.atoms.get(at) else { return 0 };
+        let is_of_reply = |atom: &&Atom| {
+            let counts = match atom.what {
+                What::Call(_) => true,
+                What::Text(_) | What::Thought(_) => speech_too,
+                _ => false,
+            };
+            counts && atom.reply && atom.span == first.span
+        };
+        self.atoms[at..].iter().take_while(is_of_reply).count()
     }
 }
 
@@ -368,6 +440,51 @@ mod tests {
         assert!(!told(&mut thread, 1, vec![user("q")], vec![model("a title")]));
         assert!(told(&mut thread, 2, vec![user("q")], vec![model("an answer")]));
         assert_eq!(texts(&thread), ["q", "a title"]);
+    }
+
+    fn called(id: &str) -> Part {
+        Part::Call(Call { id: Some(id.into()), also: Vec::new(), name: "look".into(), arguments: None })
+    }
+
+    fn gave(id: &str) -> Message {
+        let outcome = Outcome { id: Some(id.into()), tool: None, text: id.to_uppercase(), failed: None };
+        Message::new(Role::Tool, vec![Part::Result(outcome)])
+    }
+
+    #[test]
+    fn results_follow_calls_that_the_history_leaves_out() {
+        let mut thread = Thread::default();
+        let asks = Message::new(Role::Assistant, vec![Part::Text("wait".into()), called("a"), called("b")]);
+        told(&mut thread, 1, vec![user("q")], vec![asks]);
+        told(&mut thread, 10, vec![user("q"), model("wait"), gave("a"), gave("b")], vec![model("done")]);
+        let kinds: Vec<&str> = thread
+            .atoms
+            .iter()
+            .map(|atom| match &atom.what {
+                What::Call(_) => "call",
+                What::Result(_) => "result",
+                _ => "text",
+            })
+            .collect();
+        assert_eq!(kinds, ["text", "text", "call", "call", "result", "result", "text"]);
+    }
+
+    #[test]
+    fn a_history_with_reasoning_before_the_reply_is_told_apart() {
+        let mut thread = Thread::default();
+        let reply = "I look at the thermometer.";
+        told(&mut thread, 1, vec![user("q")], vec![model(reply)]);
+        for at in [10, 20] {
+            let joined = model("First, where is Oslo?I look at the thermometer.");
+            told(&mut thread, at, vec![user("q"), joined, user("and?")], vec![model("done")]);
+        }
+        assert_eq!(texts(&thread), ["q", "First, where is Oslo?", reply, "and?", "done"]);
+    }
+
+    #[test]
+    fn a_result_told_twice_in_a_row_is_one() {
+        let mut both = vec![gave("a"), gave("b"), gave("a"), gave("b")];
+        assert_eq!(atoms(&mut both, &teller(1), false).len(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Model calls become threads; tool runs find their calls; what nobody's history tells is put where its time says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::runs::{match_runs, merge_runs, place_documents, place_runs};
@@ -80,10 +80,17 @@ fn spoken_invocations(
         };
         all().any(acts) && all().any(|message| message.role == Role::Assistant && !message.parts.is_empty())
     };
+    let known: HashSet<&str> =
+        calls.iter().flat_map(|call| call.input.iter().chain(&call.output)).flat_map(ids_of).collect();
+    // An agent that only carries out what others' model calls asked for adds nothing to them.
+    let repeats = |invocation: &Invocation| {
+        let mut ids = invocation.input.iter().chain(&invocation.output).flat_map(ids_of).peekable();
+        ids.peek().is_some() && ids.all(|id| known.contains(id))
+    };
     let order: Vec<usize> = (0..all.len()).rev().collect();
     let mut told = Vec::new();
     for index in order {
-        if !tells[index] || !speaks(&all[index]) {
+        if !tells[index] || !speaks(&all[index]) || repeats(&all[index]) {
             continue;
         }
         silence(above[all[index].span], &mut tells);
@@ -99,6 +106,14 @@ fn spoken_invocations(
         });
     }
     told
+}
+
+/// The ids of the calls that a message holds.
+fn ids_of(message: &Message) -> impl Iterator<Item = &str> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::Call(call) => call.id.as_deref(),
+        _ => None,
+    })
 }
 
 fn key(what: &What) -> u64 {

@@ -129,7 +129,7 @@ static DIALECTS: [Keys; 12] = [
         prefix: "inputs",
         kind: &["span.kind", "span_type", "span.type"],
         input: &["inputs"],
-        output: &["outputs"],
+        output: &["outputs", "output"],
         name: &["tool.name", "name"],
         session: &["session.id", "thread_id"],
     },
@@ -157,6 +157,15 @@ pub(super) fn kinds(draft: &mut Draft) {
         if word.is_some() {
             draft.dialect(dialect.dialect);
         }
+    }
+    // A step of a workflow that names a tool and its arguments is that tool's run.
+    if draft.kind == Some(Kind::Chain)
+        && let Some(name) = draft.text(&["tool.name"])
+        && draft.value(&["tool.arguments", "tool.input"]).is_some()
+    {
+        draft.kind = Some(Kind::Tool);
+        draft.tool = Some(name.to_owned());
+        draft.arguments_from(&["tool.arguments", "tool.input"]);
     }
     if draft.agent.is_none() {
         draft.agent = draft

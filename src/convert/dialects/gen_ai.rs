@@ -5,6 +5,7 @@ use crate::convert::draft::{Draft, Kind};
 use crate::convert::indexed;
 use crate::convert::message::messages;
 use crate::convert::talk::{Message, Part, Role};
+use crate::convert::text::is_masked;
 
 pub(super) fn kinds(draft: &mut Draft) {
     let operation = draft.text(&["gen_ai.operation.name"]);
@@ -13,9 +14,16 @@ pub(super) fn kinds(draft: &mut Draft) {
         !(draft.text(&["langsmith.span.kind"]).is_some() && matches!(kind, Kind::Ignored | Kind::Chain))
     }));
     draft.model = draft.text(&["gen_ai.response.model", "gen_ai.request.model"]).map(str::to_owned);
-    draft.agent = draft.text(&["gen_ai.agent.name"]).map(str::to_owned);
+    draft.agent = draft.text(&["gen_ai.agent.name"]).filter(|name| !is_nobody(name)).map(str::to_owned);
     draft.session = draft.text(&["gen_ai.conversation.id"]).map(str::to_owned);
     draft.dialect("gen_ai");
+}
+
+/// What libraries put where an agent has no name, or where they do not know it.
+fn is_nobody(name: &str) -> bool {
+    ["agent", "openai agent", "unknown", "unnamed", "default"]
+        .iter()
+        .any(|word| name.eq_ignore_ascii_case(word))
 }
 
 pub(super) fn read(draft: &mut Draft) {
@@ -45,9 +53,30 @@ pub(super) fn read(draft: &mut Draft) {
             draft.boxed(&["gen_ai.prompt"], &["gen_ai.completion"], &[]);
         }
     }
+    add_reasoning(draft);
     // A span that names a model and a conversation, whatever it calls its operation.
     let is_call = draft.model.is_some() && !draft.output.is_empty();
     draft.kind(is_call.then_some(Kind::Model));
+}
+
+/// Some keep a model's reasoning apart from its messages: `gen_ai.content.reasoning`, `gen_ai.output.reasoning`.
+fn add_reasoning(draft: &mut Draft) {
+    let reasons = |message: &Message| message.parts.iter().any(|part| matches!(part, Part::Thought(_)));
+    if draft.output.is_empty() || draft.output.iter().any(reasons) {
+        return;
+    }
+    let tells = |key: &str| {
+        key.starts_with("gen_ai.")
+            && !key.starts_with("gen_ai.request.")
+            && !key.starts_with("gen_ai.usage.")
+            && [".reasoning", ".reasoning_content", ".thinking"].iter().any(|end| key.ends_with(end))
+    };
+    let mut found = draft.span.attributes.iter().filter(|(key, _)| tells(key));
+    let Some(text) = found.find_map(|(_, value)| value.as_str()) else { return };
+    let said = draft.output.iter().any(|message| message.joined() == text);
+    if !said && !text.trim().is_empty() && !is_masked(text) {
+        draft.output[0].parts.insert(0, Part::Thought(text.to_owned()));
+    }
 }
 
 /// OpenLLMetry's `gen_ai.prompt.N.*` and `gen_ai.completion.N.*`; LiteLLM puts only its calls there.
