@@ -4,8 +4,10 @@ mod adk;
 mod autogen;
 mod boxed;
 mod events;
+mod foreign;
 mod gen_ai;
 mod haystack;
+mod keys;
 mod openinference;
 mod pydantic;
 mod vercel;
@@ -74,7 +76,7 @@ pub(super) fn read<'a>(span: &'a Span, logs: &[&LogRecord]) -> Option<Draft<'a>>
     let families = Families::of(span);
     let told_by_logs = logs.iter().any(|log| events::is_told(log));
     if !families.any() && !told_by_logs {
-        return None;
+        return foreign::read(Draft::new(span));
     }
     let mut draft = Draft::new(span);
     if families.gen_ai {
@@ -133,6 +135,10 @@ pub(super) fn read<'a>(span: &'a Span, logs: &[&LogRecord]) -> Option<Draft<'a>>
             (false, true) => Some(Kind::Model),
             _ => None,
         };
+    }
+    // What the conventions know of a span may be its kind or its model alone, with the content under a product's own names.
+    if !draft.has_content() && !details && !matches!(draft.kind, Some(Kind::Ignored | Kind::Pass)) {
+        return foreign::read(draft);
     }
     (draft.kind.is_some() || draft.has_content()).then_some(draft)
 }
