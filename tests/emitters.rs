@@ -1,12 +1,15 @@
 //! Emitters beyond the corpus, written from their public conventions: each tells the same short story.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
-use assayd::convert::story;
+use assayd::convert::{join_runs, read, story};
 use assayd::domain::{
     Attributes, Closed, Event, Json, LogRecord, Resource, Scope, Span, SpanId, SpanKind, Status, StepKind,
     Story, Time, Trace, TraceId, Value,
 };
+use assayd::receive::read_files;
 use serde_json::json;
 
 const ASKED: &str = "How warm is it in Oslo?";
@@ -377,4 +380,176 @@ fn pictures_are_placeholders_and_never_prompt_text() {
         "gen_ai.output.messages": text(json!([{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]))}))], Vec::new())).unwrap();
     let request = told.request.unwrap();
     assert!(request.starts_with(&format!("{ASKED}\n[image/png, 11000 bytes, sha256 ")), "{request}");
+}
+
+/// Exports of real libraries that the trace corpus does not have, each with the stories that are in it.
+#[test]
+fn exports_of_further_libraries_are_told_as_they_happened() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/emitters");
+    let manifest = fs::read_to_string(folder.join("MANIFEST.jsonl")).unwrap();
+    let mut wrong = Vec::new();
+    for line in manifest.lines() {
+        let row: Json = serde_json::from_str(line).unwrap();
+        let files: Vec<_> =
+            row["files"].as_array().unwrap().iter().map(|file| folder.join(file.as_str().unwrap())).collect();
+        let found = read_files(&files);
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
+        let traces = join_runs(found.traces);
+        let stories: Vec<Json> =
+            traces.iter().filter_map(|trace| read(trace).ok()).map(|s| told(&s)).collect();
+        if json!(stories) != row["stories"] {
+            wrong.push(format!("{}:\n  told   {}\n  wanted {}", row["name"], json!(stories), row["stories"]));
+        }
+        for trace in traces {
+            let straight = read(&trace).ok();
+            let mut turned = trace;
+            turned.spans.reverse();
+            turned.logs.reverse();
+            assert_eq!(
+                read(&turned).ok(),
+                straight,
+                "{}: the order of arrival changes the story",
+                row["name"]
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn told(story: &Story) -> Json {
+    let step = |step: &assayd::domain::Step| {
+        let kind = serde_json::to_value(step.kind).unwrap();
+        match step.kind {
+            StepKind::ToolCall => json!([kind, step.tool, step.arguments]),
+            StepKind::Handoff => json!([kind, step.tool]),
+            _ => json!([kind, step.text]),
+        }
+    };
+    Json::Array(story.steps.iter().map(step).collect())
+}
+
+#[test]
+fn names_that_nobody_agreed_on_are_read_by_their_words_and_shapes() {
+    let [u, call, result, answer] = openai_history();
+    let history = json!([u, call, result]);
+    // Kinds, inputs and outputs under a product's own names.
+    check(
+        "acme",
+        vec![
+            span(
+                1,
+                0,
+                "run",
+                json!({"acme.span.kind": "agent", "acme.input": text(json!({"question": ASKED})), "acme.output": ANSWER}),
+            ),
+            span(
+                2,
+                1,
+                "gpt",
+                json!({"acme.span.kind": "llm", "acme.input": text(json!([u])), "acme.output": text(call.clone()), "acme.input_tokens": "12"}),
+            ),
+            span(
+                3,
+                1,
+                "thermometer",
+                json!({"acme.span.kind": "tool", "acme.input": text(json!({"city": "Oslo"})), "acme.output": SEEN}),
+            ),
+            span(
+                4,
+                1,
+                "gpt",
+                json!({"acme.span.kind": "llm", "acme.input": text(history.clone()), "acme.output": text(answer.clone())}),
+            ),
+        ],
+    );
+    // A voice agent's: no kinds, the reply's calls apart from its text.
+    check(
+        "livekit",
+        vec![
+            span(1, 0, "agent_turn", json!({"lk.user_input": ASKED, "lk.response.text": ANSWER})),
+            span(
+                2,
+                1,
+                "llm_node",
+                json!({"lk.chat_ctx": text(json!({"items": [u]})), "lk.user_input": ASKED, "lk.response.text": THOUGHT,
+                "lk.response.function_calls": text(json!([{"id": "c1", "name": "thermometer", "arguments": "{\"city\": \"Oslo\"}"}]))}),
+            ),
+            span(
+                3,
+                1,
+                "function_tool",
+                json!({"lk.function_tool.name": "thermometer", "lk.function_tool.id": "c1",
+                "lk.function_tool.arguments": "{\"city\": \"Oslo\"}", "lk.function_tool.output": SEEN, "lk.function_tool.is_error": false}),
+            ),
+            span(4, 1, "llm_node", json!({"lk.chat_ctx": text(history.clone()), "lk.response.text": ANSWER})),
+        ],
+    );
+    // Message lists and whole replies of model APIs under names that say nothing of a kind.
+    let reply = |message: &Json| {
+        text(json!({"id": "r", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
+    };
+    check(
+        "raw bodies",
+        vec![
+            span(
+                1,
+                0,
+                "call",
+                json!({"gateway.request.body": text(json!({"model": "m", "messages": [u]})), "gateway.response.body": reply(&call)}),
+            ),
+            span(
+                2,
+                0,
+                "call",
+                json!({"gateway.request.body": text(json!({"model": "m", "messages": history})), "gateway.response.body": reply(&answer)}),
+            ),
+        ],
+    );
+    // Indexed keys under an unknown prefix.
+    check(
+        "indexed",
+        vec![
+            span(
+                1,
+                0,
+                "call",
+                json!({"bot.prompts.0.role": "user", "bot.prompts.0.content": ASKED, "bot.completions.0.content": THOUGHT,
+                "bot.completions.0.tool_calls.0.id": "c1", "bot.completions.0.tool_calls.0.name": "thermometer", "bot.completions.0.tool_calls.0.arguments": "{\"city\": \"Oslo\"}"}),
+            ),
+            span(
+                2,
+                0,
+                "call",
+                json!({"bot.prompts.0.role": "user", "bot.prompts.0.content": ASKED,
+                "bot.prompts.1.role": "tool", "bot.prompts.1.tool_call_id": "c1", "bot.prompts.1.content": SEEN, "bot.completions.0.content": ANSWER}),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn spans_of_other_things_stay_out_whatever_their_attributes_are_called() {
+    let others = vec![
+        span(
+            1,
+            0,
+            "GET /chat",
+            json!({"http.request.method": "GET", "http.response.body": "{\"role\": \"user\", \"content\": \"hi\"}"}),
+        ),
+        span(
+            2,
+            1,
+            "SELECT",
+            json!({"db.system": "postgresql", "db.query.text": "select content, role from messages", "result": "[{\"role\": \"user\", \"content\": \"hi\"}]"}),
+        ),
+        span(3, 1, "publish", json!({"messaging.system": "kafka", "message.payload": "{\"input\": \"x\"}"})),
+        span(
+            4,
+            1,
+            "job",
+            json!({"job.type": "import", "job.input": "file.csv", "job.output": "done", "request": "r-1", "response": "ok"}),
+        ),
+        span(5, 1, "cache", json!({"cache.key": "k", "cache.result": "hit", "args": "[1, 2]"})),
+    ];
+    assert!(story(&trace(others, Vec::new())).is_err());
 }
