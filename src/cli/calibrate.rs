@@ -8,16 +8,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use clap::ValueEnum;
 
 use self::grade::Graded;
-use super::Voice;
+use super::{Output, Voice};
 use crate::config::{self, Config};
 use crate::evaluate::{self, Backend, Labelled, Record, read_labelled};
 use crate::measure::{Fitted, Part, Thresholds, Wish, fit, report, split};
-
-/// Mistakes of a file that are shown.
-const SHOWN: usize = 50;
 
 /// Fewer records than this are not fitted to.
 const LEAST: usize = 20;
@@ -75,14 +71,6 @@ pub struct Args {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// The calibration file itself
-    Json,
 }
 
 /// Runs the command.
@@ -162,17 +150,7 @@ fn labelled(args: &Args) -> anyhow::Result<Vec<Labelled>> {
     let path = args.labels.display();
     let text = std::fs::read_to_string(&args.labels).with_context(|| format!("cannot read {path}"))?;
     let (labelled, errors) = read_labelled(&text);
-    for error in errors.iter().take(SHOWN) {
-        super::complain(&format!("{path}: {error}"));
-    }
-    if errors.len() > SHOWN {
-        super::complain(&format!("{path}: and {} more", errors.len() - SHOWN));
-    }
-    ensure!(
-        errors.is_empty() || args.skip_bad,
-        "{path}: {} mistakes; mend them, or leave the lines out with --skip-bad",
-        errors.len()
-    );
+    super::tell_mistakes(&args.labels, &errors, args.skip_bad)?;
     ensure!(!labelled.is_empty(), "{path} holds no record");
     Ok(labelled)
 }

@@ -7,18 +7,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use clap::ValueEnum;
 use futures::StreamExt;
 
 use self::records::{Kept, Line};
 use self::report::Report;
-use super::Voice;
 use super::progress::Progress;
+use super::{Output, Voice};
 use crate::config::{self, Config};
 use crate::evaluate::{Answerer, Backend, Item, LineError, Record, read_labelled};
-
-/// Mistakes of a file that are shown.
-const SHOWN: usize = 50;
 
 /// Compare models and thresholds on labelled questions: accuracy, calibration, what is settled, what a judge adds, time, cost
 #[derive(Debug, clap::Args)]
@@ -71,14 +67,6 @@ pub struct Args {
     config: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// One JSON object
-    Json,
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for threshold in &args.thresholds {
@@ -128,17 +116,7 @@ fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
         }
     }
     errors.sort_by_key(|error| error.line);
-    for error in errors.iter().take(SHOWN) {
-        super::complain(&format!("{path}: {error}"));
-    }
-    if errors.len() > SHOWN {
-        super::complain(&format!("{path}: and {} more", errors.len() - SHOWN));
-    }
-    ensure!(
-        errors.is_empty() || args.skip_bad,
-        "{path}: {} mistakes; mend them, or leave the lines out with --skip-bad",
-        errors.len()
-    );
+    super::tell_mistakes(&args.items, &errors, args.skip_bad)?;
     ensure!(!items.is_empty(), "{path} holds no item");
     Ok(items)
 }
@@ -172,7 +150,7 @@ async fn ask(
     });
     let mut answers = asked.buffered(concurrency);
     while let Some((item, answered)) = answers.next().await {
-        let line = Line::new(item, &name, answerer.model(), calibration.clone(), &answered);
+        let line = Line::new(item, &name, &answerer, &answered);
         progress.suspend(|| kept.add(line))?;
         progress.step();
     }

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::config::ConfigError;
+use crate::evaluate::LineError;
 use crate::judge::BuildError;
 use crate::logging;
 use crate::pipeline::StartError;
@@ -93,6 +94,35 @@ pub fn main() -> ExitCode {
         let is_config = error.downcast_ref::<ConfigError>().is_some() || is_template(&error);
         ExitCode::from(if is_config && failure == 1 { BAD_CONFIG } else { failure })
     })
+}
+
+/// How the result of a command that measures is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Mistakes of a file that are shown.
+const SHOWN: usize = 50;
+
+/// Tells the mistakes of a file with labels; an error if they are not to be skipped.
+fn tell_mistakes(path: &std::path::Path, errors: &[LineError], skip: bool) -> anyhow::Result<()> {
+    let path = path.display();
+    for error in errors.iter().take(SHOWN) {
+        complain(&format!("{path}: {error}"));
+    }
+    if errors.len() > SHOWN {
+        complain(&format!("{path}: and {} more", errors.len() - SHOWN));
+    }
+    anyhow::ensure!(
+        errors.is_empty() || skip,
+        "{path}: {} mistakes; mend them, or leave the lines out with --skip-bad",
+        errors.len()
+    );
+    Ok(())
 }
 
 /// Writes a result.

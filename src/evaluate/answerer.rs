@@ -7,7 +7,7 @@ use super::{Backend, BackendError, OpenError, configure};
 use crate::config::Config;
 use crate::decide::{self, Desk};
 use crate::domain::{Inquiry, Nobody};
-use crate::judge::{self, Ask, Judge};
+use crate::judge::{self, Ask, Judge, Pricing};
 use crate::pipeline::{StartError, discreet};
 
 /// A backend that is loaded, or whose client is made.
@@ -80,6 +80,14 @@ impl Answerer {
         match self {
             Self::Decider(desk) => desk.fitted().map(crate::measure::Fitted::name),
             Self::Judge(_) => None,
+        }
+    }
+
+    /// What its tokens are counted at; none for a decision model.
+    pub fn pricing(&self) -> Option<&Pricing> {
+        match self {
+            Self::Decider(_) => None,
+            Self::Judge(judge) => judge.pricing(),
         }
     }
 

@@ -3,13 +3,13 @@
 use reqwest::Url;
 use serde_json::{Map, json};
 
+use super::AnthropicConfig;
 use super::attempt::{Completion, Failure, Said, Tokens};
 use super::config::web_address;
-use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape};
+use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape, declined, malformed, parsed};
 use super::manners::{Feature, Rung, Style};
 use super::prompt::Prompt;
 use super::told::{self, Told, failure};
-use super::{AnthropicConfig, BadReply};
 use crate::domain::Json;
 
 /// `messages`.
@@ -53,20 +53,16 @@ impl Dialect for Anthropic {
     }
 
     fn completion(&self, body: &[u8]) -> Result<Completion, Failure> {
-        let bad = |message: &str| Failure::BadBody(BadReply::NotACompletion { message: message.to_owned() });
-        if body.iter().all(u8::is_ascii_whitespace) {
-            return Err(Failure::BadBody(BadReply::Empty));
-        }
-        let Ok(body) = serde_json::from_slice::<Json>(body) else { return Err(bad("no JSON")) };
+        let body = parsed(body)?;
         if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
             let kind = error.get("type").and_then(Json::as_str).unwrap_or_default();
             return Err(failure(status_of(kind), &Told::inside(error), None));
         }
-        let content = body.get("content").and_then(Json::as_array).ok_or_else(|| bad("no content"))?;
+        let content = body.get("content").and_then(Json::as_array).ok_or_else(|| malformed("no content"))?;
         let tokens = body.get("usage").and_then(tokens);
         let stop = body.get("stop_reason").and_then(Json::as_str).unwrap_or_default();
         let said = match stop {
-            "refusal" => Said::Declined { message: declined(&written(content)) },
+            "refusal" => declined(&written(content)),
             _ => {
                 let cut = matches!(stop, "max_tokens" | "model_context_window_exceeded");
                 Said::Text { text: text(content), cut }
@@ -79,12 +75,6 @@ impl Dialect for Anthropic {
         // The limit has one name here; an error about it is about its value.
         told::refused(status, told, sent).filter(|feature| *feature != Feature::OutputLimit)
     }
-}
-
-/// The words of a refusal, or that it has none.
-pub(super) fn declined(words: &str) -> String {
-    let words = super::reply::shorten(words, told::MAX_MESSAGE);
-    if words.is_empty() { "refusal".to_owned() } else { words }
 }
 
 /// The status that an error of this type has when it comes with one.
@@ -128,7 +118,7 @@ fn written(content: &[Json]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::JudgeErrorKind;
+    use super::super::{BadReply, JudgeErrorKind};
     use super::*;
 
     fn read(body: Json) -> Result<Completion, Failure> {
@@ -188,7 +178,7 @@ mod tests {
         assert_eq!(read(inside("overloaded_error")), Err(overloaded));
         assert_eq!(
             read(inside("authentication_error")),
-            Err(Failure::Final(JudgeErrorKind::Auth { status: 401 }))
+            Err(Failure::Final(JudgeErrorKind::Auth { status: 401, message: "said".into() }))
         );
         assert_eq!(read(inside("new_error")), Err(Failure::Broken { status: 200, message: "said".into() }));
     }

@@ -94,6 +94,15 @@ impl Failure {
         matches!(self, Failure::NoReply { .. } | Failure::BadBody(_))
     }
 
+    /// The same with the endpoint's words as `hide` leaves them.
+    pub fn without(self, hide: impl Fn(&str) -> String) -> Self {
+        match self {
+            Failure::Broken { status, message } => Failure::Broken { status, message: hide(&message) },
+            Failure::Final(kind) => Failure::Final(kind.without(hide)),
+            other => other,
+        }
+    }
+
     /// The error of an ask whose last attempt failed so.
     pub fn into_error(self, attempts: u32) -> JudgeErrorKind {
         match self {

@@ -5,15 +5,14 @@ use std::time::Duration;
 use reqwest::Url;
 use serde_json::{Map, json};
 
-use super::anthropic::declined;
 use super::attempt::{Completion, Failure, Said, Tokens};
 use super::config::web_address;
-use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape};
+use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape, declined, malformed, parsed};
 use super::manners::{Feature, Rung, Style};
 use super::prompt::Prompt;
 use super::reply::shorten;
 use super::told::{self, MAX_MESSAGE, Told};
-use super::{BadReply, BedrockConfig, JudgeErrorKind};
+use super::{BedrockConfig, JudgeErrorKind};
 use crate::domain::Json;
 
 /// Converse.
@@ -57,11 +56,7 @@ impl Dialect for Bedrock {
     }
 
     fn completion(&self, body: &[u8]) -> Result<Completion, Failure> {
-        let bad = |message: &str| Failure::BadBody(BadReply::NotACompletion { message: message.to_owned() });
-        if body.iter().all(u8::is_ascii_whitespace) {
-            return Err(Failure::BadBody(BadReply::Empty));
-        }
-        let Ok(body) = serde_json::from_slice::<Json>(body) else { return Err(bad("no JSON")) };
+        let body = parsed(body)?;
         let kind = body.get("__type").or_else(|| body.get("error"));
         if let Some(kind) = kind.filter(|kind| !kind.is_null()) {
             let told =
@@ -70,13 +65,13 @@ impl Dialect for Bedrock {
         }
         let message = body.get("output").and_then(|output| output.get("message"));
         let content = message.and_then(|message| message.get("content")).and_then(Json::as_array);
-        let content = content.ok_or_else(|| bad("no message"))?;
+        let content = content.ok_or_else(|| malformed("no message"))?;
         let tokens = body.get("usage").and_then(tokens);
         let stop = body.get("stopReason").and_then(Json::as_str).unwrap_or_default();
         let said = match stop {
             "guardrail_intervened" => Said::Declined { message: "guardrail".to_owned() },
             "content_filtered" => Said::Declined { message: "content filter".to_owned() },
-            "refusal" => Said::Declined { message: declined(&written(content)) },
+            "refusal" => declined(&written(content)),
             _ => {
                 let cut = matches!(stop, "max_tokens" | "model_context_window_exceeded");
                 Said::Text { text: text(content), cut }
@@ -104,7 +99,7 @@ impl Dialect for Bedrock {
             return Failure::Final(JudgeErrorKind::Quota { status, code });
         }
         if named(&["accessdenied", "unrecognizedclient", "expiredtoken", "invalidsignature"]) {
-            return Failure::Final(JudgeErrorKind::Auth { status: status.max(400) });
+            return Failure::Final(JudgeErrorKind::Auth { status: status.max(400), message });
         }
         if named(&["modelerrorexception", "modeltimeoutexception", "internalserverexception"]) {
             return Failure::Broken { status, message };
@@ -145,6 +140,7 @@ fn escaped(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::BadReply;
     use super::*;
 
     fn read(body: Json) -> Result<Completion, Failure> {

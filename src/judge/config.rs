@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
 
+pub use prices::{PriceBasis, Pricing};
 pub use provider::{AnthropicConfig, BedrockConfig, OpenAiConfig};
 pub(super) use provider::{Provider, web_address};
 
@@ -53,9 +54,10 @@ pub struct Config {
     pub usd_per_hour: Option<f64>,
     /// Money that may be spent in a day (UTC), counted on every attempt. No limit if absent.
     pub usd_per_day: Option<f64>,
-    /// What models cost, by the name in `model`. Of models that are not here a few well-known ones have the list price that
-    /// their makers published by the end of 2025. Any other costs nothing; but under a budget it is counted at 10 and 40 dollars
-    /// per million tokens, so that the budget ends early rather than never.
+    /// What models cost, by the name in `model`. Of models that are not here a few well-known ones have a built-in price, written
+    /// down in December 2025 and not looked up since: a default to override. Any other costs nothing; but under a budget it is
+    /// counted at 10 and 40 dollars per million tokens, so that the budget ends early rather than never. The log at the start and
+    /// `GET /v1/status` say which price is used.
     pub prices: BTreeMap<String, Price>,
     /// How claims are put to the judge: each as a question with its labels (`off`), or all together to be sorted into GSAR's four
     /// lists with the kind of evidence, gaps and contradictions: those that the decision model is unsure of (`escalated`), or
@@ -174,13 +176,21 @@ impl Config {
         ]
     }
 
-    /// What the judge's model costs: its configured price, else its list price if it is well known, else nothing, or under a
-    /// budget what a dear model costs.
-    pub fn price(&self) -> Price {
-        let priced =
-            self.model().and_then(|model| self.prices.get(model).copied().or_else(|| prices::known(model)));
-        let has_budget = self.usd_per_hour.is_some() || self.usd_per_day.is_some();
-        priced.unwrap_or(if has_budget { ASSUMED } else { FREE })
+    /// What the judge's model is taken to cost: its configured price, else its built-in one if it is well known, else nothing,
+    /// or under a budget what a dear model costs.
+    pub fn pricing(&self) -> Pricing {
+        let model = self.model().unwrap_or_default();
+        let of = |price, basis| Pricing { model: model.to_owned(), price, basis };
+        if let Some(price) = self.prices.get(model) {
+            return of(*price, PriceBasis::Configured);
+        }
+        if let Some(price) = prices::known(model) {
+            return of(price, PriceBasis::BuiltIn);
+        }
+        if self.usd_per_hour.is_some() || self.usd_per_day.is_some() {
+            return of(ASSUMED, PriceBasis::Assumed);
+        }
+        of(FREE, PriceBasis::Unknown)
     }
 
     /// Adds what is inconsistent to `problems`.
@@ -240,12 +250,12 @@ mod tests {
         let unpriced = "openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20";
         assert!(problems(unpriced).is_empty());
         let read = |yaml: &str| serde_saphyr::from_str::<Config>(yaml).unwrap();
-        assert_eq!(read(unpriced).price(), ASSUMED);
+        assert_eq!(read(unpriced).pricing().price, ASSUMED);
         let priced = "openai: { url: 'https://judge/v1', model: large }\nusd_per_day: 20\n\
                       prices: { large: { usd_per_million_input: 2.5, usd_per_million_output: 10 } }";
         assert!(problems(priced).is_empty());
-        assert_eq!(read(priced).price().usd_per_million_input, 2.5);
-        assert_eq!(read("openai: { url: 'https://judge/v1', model: large }").price(), FREE);
+        assert_eq!(read(priced).pricing().price.usd_per_million_input, 2.5);
+        assert_eq!(read("openai: { url: 'https://judge/v1', model: large }").pricing().price, FREE);
     }
 
     #[test]
@@ -269,12 +279,34 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_price_beats_the_list_price() {
-        let list = "openai: { url: 'https://j/v1', model: gpt-4o-mini }";
-        assert_eq!(read(list).price().usd_per_million_input, 0.15);
+    fn a_configured_price_beats_the_built_in_one_and_each_says_where_it_comes_from() {
+        let built_in = "openai: { url: 'https://j/v1', model: gpt-4o-mini }";
         let own = format!(
-            "{list}\nprices: {{ gpt-4o-mini: {{ usd_per_million_input: 9, usd_per_million_output: 9 }} }}"
+            "{built_in}\nprices: {{ gpt-4o-mini: {{ usd_per_million_input: 9, usd_per_million_output: 9.5 }} }}"
         );
-        assert_eq!(read(&own).price().usd_per_million_input, 9.0);
+        let other = "openai: { url: 'https://j/v1', model: large }";
+        let under_budget = format!("{other}\nusd_per_day: 1");
+        let told = [
+            (
+                built_in,
+                PriceBasis::BuiltIn,
+                "0.15 and 0.6 USD per million tokens of prompt and reply, the built-in price of gpt-4o-mini as of 2025-12: judge.prices overrides it",
+            ),
+            (
+                &own,
+                PriceBasis::Configured,
+                "9 and 9.5 USD per million tokens of prompt and reply, as judge.prices says of gpt-4o-mini",
+            ),
+            (
+                &under_budget,
+                PriceBasis::Assumed,
+                "10 and 40 USD per million tokens of prompt and reply, assumed, since judge.prices has no price of large",
+            ),
+            (other, PriceBasis::Unknown, "0 USD, since judge.prices has no price of large"),
+        ];
+        for (yaml, basis, words) in told {
+            let pricing = read(yaml).pricing();
+            assert_eq!((pricing.basis, pricing.to_string().as_str()), (basis, words));
+        }
     }
 }

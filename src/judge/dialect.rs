@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::attempt::{Completion, Failure};
+use super::BadReply;
+use super::attempt::{Completion, Failure, Said};
 use super::manners::{Feature, Rung, Style};
 use super::prompt::Prompt;
+use super::reply::shorten;
 use super::told::{self, Told};
 use crate::domain::Json;
 
@@ -33,6 +35,25 @@ pub(super) struct Shape {
     pub strict: bool,
     /// Which shapes are of one kind: an endpoint may take one kind and refuse another.
     pub kind: u64,
+}
+
+/// The body of a success as JSON.
+pub(super) fn parsed(body: &[u8]) -> Result<Json, Failure> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Err(Failure::BadBody(BadReply::Empty));
+    }
+    serde_json::from_slice(body).map_err(|_| malformed("no JSON"))
+}
+
+/// The body of a success that is none.
+pub(super) fn malformed(message: &str) -> Failure {
+    Failure::BadBody(BadReply::NotACompletion { message: message.to_owned() })
+}
+
+/// What is said where a model declines: its words, or that it has none.
+pub(super) fn declined(words: &str) -> Said {
+    let message = shorten(words, told::MAX_MESSAGE);
+    Said::Declined { message: if message.is_empty() { "refusal".to_owned() } else { message } }
 }
 
 /// A provider's requests, replies and errors in its own words. Pure.

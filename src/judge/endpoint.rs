@@ -111,7 +111,8 @@ impl Endpoint {
         let response = self.client.execute(request).await.map_err(|error| http::unreachable(&error))?;
         let status = response.status();
         if status.is_success() {
-            return self.dialect.completion(&http::read(response, MAX_BODY).await?);
+            let read = self.dialect.completion(&http::read(response, MAX_BODY).await?);
+            return read.map_err(|failure| failure.without(|text| shown.hide(text)));
         }
         let retry_after = http::retry_after(response.headers(), SystemTime::now());
         if matches!(status.as_u16(), 401 | 403) && self.auth.has_another(&shown) {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Pricing;
 use crate::domain::Usage;
 use crate::error::Fault;
 use crate::secret::SecretError;
@@ -109,12 +110,16 @@ pub enum JudgeErrorKind {
         message: String,
     },
     /// The money for this window is spent.
-    #[error("the judge's budget of {limit_usd} USD per {window} is spent; it resets in {resets_in:.0?}")]
+    #[error(
+        "the judge's budget of {limit_usd} USD per {window} is spent (counted at {pricing}); it resets in {resets_in:.0?}"
+    )]
     Budget {
         /// Which window.
         window: Window,
         /// Its limit.
         limit_usd: f64,
+        /// What tokens are counted at.
+        pricing: Box<Pricing>,
         /// When it starts anew.
         resets_in: Duration,
     },
@@ -161,10 +166,12 @@ pub enum JudgeErrorKind {
         code: String,
     },
     /// The key is missing, wrong or may not use the model.
-    #[error("the judge refuses the key (status {status})")]
+    #[error("the judge refuses the key (status {status}): {message}")]
     Auth {
         /// 401 or 403.
         status: u16,
+        /// What the endpoint said, shortened, without the key.
+        message: String,
     },
     /// There are no credentials to sign with.
     #[error("no AWS credentials for the judge: {message}")]
@@ -197,6 +204,16 @@ pub enum JudgeErrorKind {
 }
 
 impl JudgeErrorKind {
+    /// The same with the endpoint's words as `hide` leaves them.
+    pub(super) fn without(self, hide: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Auth { status, message } => Self::Auth { status, message: hide(&message) },
+            Self::Status { status, message } => Self::Status { status, message: hide(&message) },
+            Self::TooLong { tokens, message } => Self::TooLong { tokens, message: hide(&message) },
+            other => other,
+        }
+    }
+
     /// What to do about it.
     pub fn fault(&self) -> Fault {
         match self {
@@ -362,6 +379,6 @@ mod tests {
         assert_eq!(status(500), Fault::Transient);
         assert_eq!(status(400), Fault::Poison);
         assert_eq!(status(404), Fault::Fatal);
-        assert_eq!(JudgeErrorKind::Auth { status: 401 }.fault(), Fault::Fatal);
+        assert_eq!(JudgeErrorKind::Auth { status: 401, message: String::new() }.fault(), Fault::Fatal);
     }
 }

@@ -13,7 +13,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::time::{Instant, timeout_at};
 
 use super::attempt::{Completion, Failure, Said, Tokens};
-use super::{Config, JudgeErrorKind, Price, Waiting};
+use super::{Config, JudgeErrorKind, Pricing, Waiting};
 use crate::domain::{Time, Usage};
 use crate::metrics;
 use breaker::{Breaker, Resting};
@@ -64,7 +64,7 @@ pub(super) struct Guard {
     deadline: Duration,
     attempt_timeout: Duration,
     attempts: u32,
-    price: Price,
+    pricing: Pricing,
     slots: Slots,
     pace: Pace,
     breaker: Mutex<Breaker>,
@@ -79,12 +79,17 @@ impl Guard {
             deadline: config.deadline.0,
             attempt_timeout: config.attempt_timeout.0,
             attempts: config.attempts.get(),
-            price: config.price(),
+            pricing: config.pricing(),
             slots: Slots::new(config.concurrency.get()),
             pace: Pace::new(config.requests_per_minute, config.tokens_per_minute),
             breaker: Mutex::new(Breaker::new(config.breaker_failures.get(), config.breaker_pause.0)),
             budget: Mutex::new(Budget::new(config.usd_per_hour, config.usd_per_day)),
         }
+    }
+
+    /// What tokens are counted at.
+    pub fn pricing(&self) -> &Pricing {
+        &self.pricing
     }
 
     /// Sends until a reply comes, the attempts are used up or `deadline` comes. `estimate` is what one attempt costs at most.
@@ -200,14 +205,15 @@ impl Guard {
         let reservation = reserved.map_err(|spent| JudgeErrorKind::Budget {
             window: spent.window,
             limit_usd: spent.limit_usd,
+            pricing: Box::new(self.pricing.clone()),
             resets_in: spent.resets_in,
         })?;
         Ok(Bill { guard: self, tally, estimate, reservation: Some(reservation) })
     }
 
     fn cost(&self, tokens: Tokens) -> NanoUsd {
-        let input = tokens.input as f64 * self.price.usd_per_million_input;
-        let output = tokens.output as f64 * self.price.usd_per_million_output;
+        let input = tokens.input as f64 * self.pricing.price.usd_per_million_input;
+        let output = tokens.output as f64 * self.pricing.price.usd_per_million_output;
         NanoUsd::from_usd((input + output) / 1e6)
     }
 

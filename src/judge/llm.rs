@@ -15,7 +15,9 @@ use super::config::Config;
 use super::endpoint::Endpoint;
 use super::guard::Guard;
 use super::prompt::Prompts;
-use super::{Ask, BuildError, Flaw, Judge, JudgeError, JudgeErrorKind, Judgement, Measured, Unanswered};
+use super::{
+    Ask, BuildError, Flaw, Judge, JudgeError, JudgeErrorKind, Judgement, Measured, Pricing, Unanswered,
+};
 use crate::domain::{Inquiry, Measure};
 use crate::metrics;
 use answers::Answering;
@@ -70,6 +72,10 @@ impl Judge for LlmJudge {
 
     fn model(&self) -> &str {
         self.exchange.model()
+    }
+
+    fn pricing(&self) -> Option<&Pricing> {
+        Some(self.exchange.pricing())
     }
 
     fn prompt_digest(&self) -> &str {

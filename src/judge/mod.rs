@@ -29,7 +29,8 @@ use futures::future::BoxFuture;
 use crate::domain::{Inquiry, Json, JudgedPartition, Measure, Usage};
 
 pub use config::{
-    AnthropicConfig, BedrockConfig, CacheConfig, Config, OpenAiConfig, Partitioning, Price, PromptsConfig,
+    AnthropicConfig, BedrockConfig, CacheConfig, Config, OpenAiConfig, Partitioning, Price, PriceBasis,
+    Pricing, PromptsConfig,
 };
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
 pub use llm::{build, build_with};
@@ -54,6 +55,11 @@ pub trait Judge: Send + Sync {
 
     /// The judge's model, for provenance.
     fn model(&self) -> &str;
+
+    /// What its tokens are counted at; none for a judge that costs nothing by its nature.
+    fn pricing(&self) -> Option<&Pricing> {
+        None
+    }
 
     /// Digest of the prompt templates, for the plan's hash and provenance; empty for a judge without prompts.
     fn prompt_digest(&self) -> &str {

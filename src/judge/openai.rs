@@ -3,14 +3,13 @@
 use reqwest::Url;
 use serde_json::{Map, json};
 
+use super::OpenAiConfig;
 use super::attempt::{Completion, Failure, Said, Tokens};
 use super::config::web_address;
-use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape};
+use super::dialect::{DESCRIPTION, Dialect, NAME, Settings, Shape, declined, malformed, parsed};
 use super::manners::{Rung, Style};
 use super::prompt::Prompt;
-use super::reply::shorten;
-use super::told::{MAX_MESSAGE, Told, failure};
-use super::{BadReply, OpenAiConfig};
+use super::told::{Told, failure};
 use crate::domain::Json;
 
 /// `chat/completions`.
@@ -83,11 +82,7 @@ fn request(settings: &Settings, style: Style, prompt: &Prompt, shape: &Shape) ->
 
 /// Reads the body of a success. Some gateways answer 200 with an error inside.
 fn completion(body: &[u8]) -> Result<Completion, Failure> {
-    let bad = |message: &str| Failure::BadBody(BadReply::NotACompletion { message: message.to_owned() });
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Err(Failure::BadBody(BadReply::Empty));
-    }
-    let Ok(body) = serde_json::from_slice::<Json>(body) else { return Err(bad("no JSON")) };
+    let body = parsed(body)?;
     let choice = body.get("choices").and_then(|choices| choices.get(0));
     let inner_error = [Some(&body), choice].into_iter().flatten().filter_map(|part| part.get("error"));
     if let Some(error) = inner_error.into_iter().find(|error| !error.is_null()) {
@@ -95,16 +90,15 @@ fn completion(body: &[u8]) -> Result<Completion, Failure> {
         let status = error.get("code").and_then(Json::as_u64).and_then(|code| u16::try_from(code).ok());
         return Err(failure(status.filter(|code| *code >= 400).unwrap_or(200), &told, None));
     }
-    let choice = choice.ok_or_else(|| bad("no choices"))?;
+    let choice = choice.ok_or_else(|| malformed("no choices"))?;
     let message =
-        choice.get("message").filter(|message| message.is_object()).ok_or_else(|| bad("no message"))?;
+        choice.get("message").filter(|message| message.is_object()).ok_or_else(|| malformed("no message"))?;
     let tokens = body.get("usage").and_then(tokens);
     let finish = choice.get("finish_reason").and_then(Json::as_str).unwrap_or_default();
     if let Some(refusal) =
         message.get("refusal").and_then(Json::as_str).filter(|text| !text.trim().is_empty())
     {
-        let said = Said::Declined { message: shorten(refusal, MAX_MESSAGE) };
-        return Ok(Completion { said, tokens });
+        return Ok(Completion { said: declined(refusal), tokens });
     }
     if finish == "content_filter" {
         let said = Said::Declined { message: "content filter".to_owned() };
@@ -142,6 +136,7 @@ fn text(message: &Json) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::BadReply;
     use super::*;
 
     const BEST: Style = Style { rung: Rung::JsonSchema, completion_limit: false, temperature: true };

@@ -137,7 +137,7 @@ pub(super) fn failure(status: u16, told: &Told, retry_after: Option<Duration>) -
     let quota = || JudgeErrorKind::Quota { status, code: shorten(told.words.trim(), MAX_MESSAGE) };
     let kind = match status {
         400 | 403 if told.says(&no_credit) => quota(),
-        401 | 403 => JudgeErrorKind::Auth { status },
+        401 | 403 => JudgeErrorKind::Auth { status, message },
         402 => JudgeErrorKind::Quota { status, code: "payment required".to_owned() },
         429 if told.says(&no_money) => quota(),
         429 | 503 | 529 => return Failure::Overloaded { status, retry_after },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use crate::domain::Measure;
-use crate::judge::{Ask, Judge, JudgeError, Judgement, Measured};
+use crate::judge::{Ask, Judge, JudgeError, Judgement, Measured, Pricing};
 use crate::metrics;
 use crate::redact::{Config, PatternError, Redactor};
 
@@ -55,6 +55,10 @@ impl Judge for Discreet {
 
     fn model(&self) -> &str {
         self.judge.model()
+    }
+
+    fn pricing(&self) -> Option<&Pricing> {
+        self.judge.pricing()
     }
 
     fn prompt_digest(&self) -> &str {

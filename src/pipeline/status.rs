@@ -39,6 +39,11 @@ pub(super) fn of(
         },
         "judge": judge.map(|(judge, row)| json!({
             "model": judge.model(),
+            "price": judge.pricing().map(|pricing| json!({
+                "usd_per_million_input": pricing.price.usd_per_million_input,
+                "usd_per_million_output": pricing.price.usd_per_million_output,
+                "basis": pricing.basis.as_str(),
+            })),
             "status": if row.trouble.is_some() { "failing" } else if row.asked > 0 { "healthy" } else { "never_ran" },
             "trouble": row.trouble,
             "asked": row.asked,

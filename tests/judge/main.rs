@@ -365,6 +365,36 @@ async fn a_storm_of_429_is_waited_out_as_long_as_the_endpoint_asks() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_names_no_time_is_waited_out_too() {
+    for status in [429, 503, 529] {
+        let endpoint = Endpoint::start(move |count, _| match count {
+            0 => fails(status, "slow down"),
+            _ => says(BOTH),
+        })
+        .await;
+        assert_eq!(endpoint.judge().judge(&two()).await.unwrap().answers.len(), 2, "{status}");
+        assert_eq!(endpoint.sent().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn own_limits_of_requests_and_tokens_hold_back_what_the_endpoint_would_take() {
+    let endpoint = Endpoint::saying(BOTH).await;
+    let unlimited = endpoint.config();
+    let by_requests = Config { requests_per_minute: NonZeroU32::new(1), ..unlimited.clone() };
+    let by_tokens = Config { tokens_per_minute: NonZeroU32::new(5000), ..unlimited };
+    for config in [by_requests, by_tokens] {
+        let config = Config { deadline: Period::seconds(2), attempt_timeout: Period::seconds(2), ..config };
+        let judge = build(&config).unwrap().unwrap();
+        let before = endpoint.sent().len();
+        judge.judge(&ask_about("one", &["a", "b"])).await.unwrap();
+        let error = judge.judge(&ask_about("two", &["a", "b"])).await.unwrap_err();
+        assert!(matches!(error.kind, JudgeErrorKind::Deadline { waiting: Waiting::Rate, .. }), "{error}");
+        assert_eq!(endpoint.sent().len(), before + 1);
+    }
+}
+
+#[tokio::test]
 async fn a_pause_longer_than_the_deadline_ends_the_ask_at_once_and_holds_for_the_next() {
     let endpoint = Endpoint::start(|_, _| fails(429, "slow down").insert_header("retry-after", "120")).await;
     let judge = endpoint.judge();
@@ -463,6 +493,8 @@ async fn a_spent_budget_is_said_and_nothing_more_is_sent() {
         matches!(error.kind, JudgeErrorKind::Budget { window: Window::Day, limit_usd: 2.5, .. }),
         "{error}"
     );
+    let told = "counted at 0 and 10000 USD per million tokens of prompt and reply, as judge.prices says of judge-large";
+    assert!(error.to_string().contains(told), "{error}");
     assert_eq!(endpoint.sent().len(), 2);
 }
 
@@ -580,7 +612,8 @@ async fn a_rotated_key_is_read_again_and_never_shown() {
     };
     let judge = build(&Config { openai: Some(openai), ..Config::default() }).unwrap().unwrap();
     let error = judge.judge(&two()).await.unwrap_err();
-    assert_eq!(error.kind, JudgeErrorKind::Auth { status: 401 });
+    let message = "Incorrect API key provided: [secret]".to_owned();
+    assert_eq!(error.kind, JudgeErrorKind::Auth { status: 401, message });
     assert!(!format!("{error:?} {error}").contains("old-key"));
     std::fs::write(file.path(), "new-key\n").unwrap();
     assert_eq!(judge.judge(&two()).await.unwrap().answers.len(), 2);

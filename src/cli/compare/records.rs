@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::evaluate::{Answered, Item, Said};
+use crate::evaluate::{Answered, Answerer, Item, Said};
+use crate::judge::Pricing;
 
 /// One item, answered by one backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Line {
     pub seconds: f64,
     /// What it cost.
     pub cost_usd: f64,
+    /// What its tokens were counted at, in words; none for a decision model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pricing: Option<String>,
     /// Tokens that were read.
     pub input_tokens: u64,
     /// Why the call failed as a whole. Such a line is asked again.
@@ -53,13 +57,7 @@ pub struct Given {
 
 impl Line {
     /// Of an answered item.
-    pub fn new(
-        item: &Item,
-        backend: &str,
-        model: &str,
-        calibration: Option<String>,
-        answered: &Answered,
-    ) -> Self {
+    pub fn new(item: &Item, backend: &str, answerer: &Answerer, answered: &Answered) -> Self {
         let answers = item.inquiry.questions.iter().zip(&answered.answers).map(|(question, said)| {
             let given = match said {
                 Said::Probabilities(p) => Given { probabilities: Some(p.clone()), ..Given::default() },
@@ -73,11 +71,12 @@ impl Line {
         Self {
             item: item.digest.clone(),
             backend: backend.to_owned(),
-            model: model.to_owned(),
-            calibration,
+            model: answerer.model().to_owned(),
+            calibration: answerer.calibration(),
             answers: answers.collect(),
             seconds: answered.took.as_secs_f64(),
             cost_usd: answered.cost_usd,
+            pricing: answerer.pricing().map(Pricing::to_string),
             input_tokens: answered.input_tokens,
             error: answered.error.clone(),
         }

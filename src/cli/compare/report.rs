@@ -48,6 +48,9 @@ struct Model {
     seconds_per_check: f64,
     /// Mean cost of an item.
     usd_per_check: f64,
+    /// What tokens were counted at, in words; none for a decision model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pricing: Option<String>,
     /// Why questions were not answered, and how many.
     unanswered: BTreeMap<String, usize>,
     /// What comes of each threshold.
@@ -154,6 +157,9 @@ impl Report {
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for model in self.models.iter().chain(&self.judge) {
+            if let Some(pricing) = &model.pricing {
+                complaints.push(format!("USD of {} are counted at {pricing}", model.backend));
+            }
             for (why, count) in &model.unanswered {
                 complaints.push(format!(
                     "{} left {count} of {} questions open: {why}",
@@ -227,6 +233,7 @@ fn model(items: &[Item], backend: &str, judge: Option<&str>, thresholds: &[f64],
         brier: brier(&graded),
         seconds_per_check: seconds,
         usd_per_check: cost,
+        pricing: first.and_then(|line| line.pricing.clone()),
         unanswered,
         thresholds: thresholds.iter().map(|threshold| together(*threshold)).collect(),
     }

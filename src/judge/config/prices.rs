@@ -1,8 +1,66 @@
-//! What well-known models cost, for those that the configuration does not price.
+//! What a judge's tokens are counted at, and where that comes from.
 
 use super::Price;
 
-/// List prices in USD per million tokens of prompt and reply, as the providers published them by the end of 2025.
+/// What tokens are counted at: for budgets, for the verdict's `judge_cost_usd`, for metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pricing {
+    /// The model.
+    pub model: String,
+    /// What it is taken to cost.
+    pub price: Price,
+    /// Where that comes from.
+    pub basis: PriceBasis,
+}
+
+/// Where a price comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriceBasis {
+    /// The configuration, `judge.prices`.
+    Configured,
+    /// The table that is built in: written down in December 2025 and not looked up since.
+    BuiltIn,
+    /// None is known, and there is a budget: what a dear model costs.
+    Assumed,
+    /// None is known, and there is no budget: tokens are counted and cost nothing.
+    Unknown,
+}
+
+impl PriceBasis {
+    /// The word that interfaces use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Configured => "configured",
+            Self::BuiltIn => "built_in",
+            Self::Assumed => "assumed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl std::fmt::Display for Pricing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Price { usd_per_million_input: input, usd_per_million_output: output } = self.price;
+        let model = &self.model;
+        match self.basis {
+            PriceBasis::Unknown => return write!(f, "0 USD, since judge.prices has no price of {model}"),
+            _ => write!(f, "{input} and {output} USD per million tokens of prompt and reply, ")?,
+        }
+        match self.basis {
+            PriceBasis::Configured => write!(f, "as judge.prices says of {model}"),
+            PriceBasis::BuiltIn => {
+                write!(f, "the built-in price of {model} as of {AS_OF}: judge.prices overrides it")
+            }
+            _ => write!(f, "assumed, since judge.prices has no price of {model}"),
+        }
+    }
+}
+
+/// When the table was written down. It is a default to override, not a price list: makers change their prices, and gateways
+/// and regions have their own.
+const AS_OF: &str = "2025-12";
+
+/// USD per million tokens of prompt and reply.
 const KNOWN: &[(&str, f64, f64)] = &[
     ("claude-3-5-haiku", 0.80, 4.0),
     ("claude-3-5-sonnet", 3.0, 15.0),
@@ -33,7 +91,7 @@ const KNOWN: &[(&str, f64, f64)] = &[
 const BEFORE: [&str; 9] =
     ["us.", "eu.", "apac.", "global.", "anthropic.", "amazon.", "anthropic/", "openai/", "bedrock/"];
 
-/// The list price of a model, whatever stands around its name: `eu.anthropic.claude-sonnet-4-5-20250929-v1:0`.
+/// The built-in price of a model, whatever stands around its name: `eu.anthropic.claude-sonnet-4-5-20250929-v1:0`.
 pub(super) fn known(model: &str) -> Option<Price> {
     let mut bare = model;
     while let Some(rest) = BEFORE.iter().find_map(|before| bare.strip_prefix(before)) {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::JudgeErrorKind;
 use super::super::attempt::{Said, Tokens};
 use super::super::config::Config;
 use super::super::dialect::Shape;
 use super::super::endpoint::Endpoint;
 use super::super::guard::{Guard, Tally};
 use super::super::prompt::Prompt;
+use super::super::{JudgeErrorKind, Pricing};
 
 /// How often evidence is cut further when the endpoint says that a prompt is too long.
 pub(super) const MAX_CUTS: u32 = 3;
@@ -54,6 +54,11 @@ impl Exchange {
     /// The model's name.
     pub fn model(&self) -> &str {
         self.endpoint.model()
+    }
+
+    /// What tokens are counted at.
+    pub fn pricing(&self) -> &Pricing {
+        self.guard.pricing()
     }
 
     /// Sends one prompt, as often as the guard sees fit.

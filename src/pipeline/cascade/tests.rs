@@ -70,7 +70,10 @@ impl Judge for Script {
         };
         async move {
             if self.fails {
-                return Err(JudgeError { kind: JudgeErrorKind::Auth { status: 401 }, usage });
+                return Err(JudgeError {
+                    kind: JudgeErrorKind::Auth { status: 401, message: "no".to_owned() },
+                    usage,
+                });
             }
             let ids = ask
                 .inquiries
