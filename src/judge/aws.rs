@@ -9,3 +9,6 @@ mod signer;
 pub(super) use absent::Signer;
 #[cfg(feature = "bedrock")]
 pub(super) use signer::Signer;
+
+#[cfg(all(test, feature = "bedrock"))]
+mod tests;
