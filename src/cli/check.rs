@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("the response is empty; give --response or standard input");
     }
     let context = Json::String(text_or_file(&args.context)?);
-    let request = CheckRequest { context, query: args.query, response };
+    let request = CheckRequest { context, query: args.query, response, service: None };
     let verdict = super::runtime()?.block_on(async {
         let assayer = evaluate::open(config, args.model.as_ref(), args.judge.as_ref())?;
         assayer.ready().await?;

@@ -125,7 +125,7 @@ impl Evaluator {
         if input.response.trim().is_empty() {
             return Err(EvaluateError::Empty);
         }
-        check(&input.questions)?;
+        check(&input.questions, &self.assayer.evaluators())?;
         self.assayer.ready().await.map_err(OpenError::from)?;
         let request = CheckRequest {
             context: if input.context.is_null() {
@@ -135,15 +135,14 @@ impl Evaluator {
             },
             query: input.query.clone(),
             response: input.response.clone(),
+            service: None,
         };
-        let asked = Questions {
-            inquiries: vec![Inquiry::new(Arc::new(input.state()), input.questions.clone())],
-            ..Questions::default()
+        let own = Inquiry::new(Arc::new(input.state()), input.questions.clone());
+        let (verdict, answered) = if input.questions.is_empty() {
+            (self.assayer.check(&request).await, Answers::default())
+        } else {
+            self.assayer.check_asking(&request, own).await
         };
-        let answer = async {
-            if input.questions.is_empty() { Answers::default() } else { self.assayer.answer(&asked).await }
-        };
-        let (verdict, answered) = tokio::join!(self.assayer.check(&request), answer);
         if verdict.outcome == Outcome::Failed && input.questions.is_empty() {
             let reason =
                 verdict.judge_error.or(verdict.reason).unwrap_or_else(|| "no reason was given".to_owned());
@@ -186,11 +185,14 @@ pub fn reasoning(verdict: &Verdict) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn check(questions: &[Question]) -> Result<(), EvaluateError> {
+fn check(questions: &[Question], evaluators: &[Arc<str>]) -> Result<(), EvaluateError> {
     let mut ids = HashSet::new();
     for question in questions {
         let wrong = match &question.kind {
             _ if !ids.insert(question.id.as_str()) => "is asked twice",
+            _ if evaluators.iter().any(|name| **name == *question.id) => {
+                "has the name of an evaluator that is on"
+            }
             _ if Questions::is_claim(&question.id) => "has an id that is kept for claims",
             Kind::Choice { options } if !(2..=255).contains(&options.len()) => "must have 2 to 255 options",
             Kind::Score { levels } if !(2..=10).contains(&levels.len()) => "must have 2 to 10 levels",
@@ -256,10 +258,14 @@ mod tests {
             Input::new("x").choice("a", "?", ["one"]),
             Input::new("x").score("a", "?", ["one"]),
             Input::new("x").noul("claim:0", "?"),
+            Input::new("x").noul("tone", "?"),
         ];
         for input in bad {
-            assert!(matches!(check(&input.questions), Err(EvaluateError::Question { .. })), "{input:?}");
+            assert!(
+                matches!(check(&input.questions, &["tone".into()]), Err(EvaluateError::Question { .. })),
+                "{input:?}"
+            );
         }
-        assert!(check(&Input::new("x").noul("a", "?").questions).is_ok());
+        assert!(check(&Input::new("x").noul("a", "?").questions, &[]).is_ok());
     }
 }

@@ -212,9 +212,10 @@ fn check(members: &Map<String, Value>) -> Result<Record, Vec<String>> {
         }
     };
     match is_hallucination {
-        Ok(is_hallucination) if problems.is_empty() => {
-            Ok(Record::Check { request: CheckRequest { context, query, response }, is_hallucination })
-        }
+        Ok(is_hallucination) if problems.is_empty() => Ok(Record::Check {
+            request: CheckRequest { context, query, response, service: None },
+            is_hallucination,
+        }),
         Ok(_) => Err(problems),
         Err(problem) => {
             problems.push(problem);

@@ -13,8 +13,8 @@ use super::tally::{Row, Tally};
 use super::{StartError, status};
 use crate::config::Config;
 use crate::decide::{self, Desk};
-use crate::domain::{Answers, Json, Questions, Step, StepKind, Story, Trace, Verdict};
-use crate::judge::{self, Judge};
+use crate::domain::{Answers, Inquiry, Json, Step, StepKind, Story, Trace, Verdict};
+use crate::judge::{self, Judge, PriceBasis, Pricing};
 use crate::measure::Fitted;
 use crate::redact::Redactor;
 use crate::score::{Origin, Plan, Run};
@@ -82,6 +82,9 @@ impl Assayer {
         plan.calibration = calibration;
         plan.prompts = prompts.filter(|digest| !digest.is_empty());
         warn_of_idle(&asking, &desk, judge.is_some());
+        if let Some(pricing) = judge.as_ref().and_then(|judge| judge.pricing()) {
+            tell_price(pricing);
+        }
         let allowances = Allowances::new(asking.evaluators().budgets());
         let judge = judge.and_then(|judge| match discreet(&config.redact, judge) {
             Ok(judge) => Some(judge),
@@ -136,17 +139,27 @@ impl Assayer {
         self.check_story(&story_of(request)).await
     }
 
-    /// Answers to questions of one's own, by the same cascade.
-    pub async fn answer(&self, questions: &Questions) -> Answers {
-        self.cascade.answer(questions).await
+    /// The same with questions of the caller's own beside the claims, in the same calls to model and judge, and all answers.
+    pub async fn check_asking(&self, request: &CheckRequest, own: Inquiry) -> (Verdict, Answers) {
+        self.check_told(&story_of(request), Some(own)).await
+    }
+
+    /// The names of the evaluators; no question of the caller's own may have one of them.
+    pub fn evaluators(&self) -> Vec<Arc<str>> {
+        self.asking.evaluators().names()
     }
 
     /// The verdict on a story that was told otherwise than by a trace.
     pub async fn check_story(&self, story: &Story) -> Verdict {
+        self.check_told(story, None).await.0
+    }
+
+    async fn check_told(&self, story: &Story, own: Option<Inquiry>) -> (Verdict, Answers) {
         let origin = Origin::default();
-        caught(self.judge_story(&origin, story, None)).await.unwrap_or_else(|panic| {
+        caught(self.judge_story(&origin, story, None, own)).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "a check panicked; it counts as failed");
-            score::failed(&origin, "panic", &self.plan, self.clock.now())
+            let verdict = score::failed(&origin, "panic", &self.plan, self.clock.now());
+            (verdict, Answers::default())
         })
     }
 
@@ -168,17 +181,24 @@ impl Assayer {
             Ok(story) => story,
             Err(skip) => return (score::skipped(origin, &skip, &self.plan, self.clock.now()), None),
         };
-        let verdict = self.judge_story(origin, &story, Some(trace)).await;
+        let (verdict, _) = self.judge_story(origin, &story, Some(trace), None).await;
         (verdict, Some(story))
     }
 
-    async fn judge_story(&self, origin: &Origin, story: &Story, trace: Option<&Trace>) -> Verdict {
-        let (questions, selections) = self.asking.ask(story, trace, origin);
+    async fn judge_story(
+        &self,
+        origin: &Origin,
+        story: &Story,
+        trace: Option<&Trace>,
+        own: Option<Inquiry>,
+    ) -> (Verdict, Answers) {
+        let (mut questions, selections) = self.asking.ask(story, trace, origin);
+        questions.inquiries.extend(own);
         let underway = self.tally.begin(selections);
         let answers = self.cascade.answer(&questions).await;
         let verdict = score::verdict(origin, story, &questions, &answers, &self.plan, self.clock.now());
         underway.end(&questions, &answers, &verdict);
-        verdict
+        (verdict, answers)
     }
 }
 
@@ -215,6 +235,14 @@ fn warn_of_idle(asking: &Asking, desk: &Desk, has_judge: bool) {
             model,
             "nobody can answer these evaluators: the decision model does not, and there is no judge"
         );
+    }
+}
+
+/// Budgets are as right as the price that they count with.
+fn tell_price(pricing: &Pricing) {
+    match pricing.basis {
+        PriceBasis::Assumed => tracing::warn!(%pricing, "the judge's budget counts with an assumed price"),
+        _ => tracing::info!(%pricing, "what the judge's tokens are counted at"),
     }
 }
 
@@ -255,7 +283,7 @@ fn story_of(request: &CheckRequest) -> Story {
     Story {
         trace_id: None,
         session_id: None,
-        service: None,
+        service: request.service.clone(),
         agents: Vec::new(),
         instructions: Vec::new(),
         tools: Vec::new(),

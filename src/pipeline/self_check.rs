@@ -78,6 +78,7 @@ async fn once(assayer: &Assayer) -> Finding {
         context: Json::String(EVIDENCE.to_owned()),
         query: Some(QUERY.to_owned()),
         response: response.to_owned(),
+        service: None,
     };
     let (right, wrong) = (request(TRUE_ANSWER), request(FALSE_ANSWER));
     let (right, wrong) = tokio::join!(assayer.rehearse(&right), assayer.rehearse(&wrong));

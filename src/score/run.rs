@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::explain::explanation;
-use crate::domain::{Ended, Json, Outcome, RoundSummary, Tier, Time, TraceId, Trajectory, Turn, Verdict};
+use crate::domain::{
+    Ended, Json, Outcome, RoundSummary, Tier, Time, TraceId, Trajectory, Turn, Usage, Verdict,
+};
 
 /// How long a run goes on at most.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,6 +121,9 @@ pub struct Run {
     pub limits: RunLimits,
     /// The judged rounds.
     pub rounds: Vec<Round>,
+    /// What rounds cost that could not be judged.
+    #[serde(default)]
+    pub unjudged: Usage,
     /// Replans that were spent.
     pub replans: u32,
     /// The round that is being judged.
@@ -141,6 +146,7 @@ impl Run {
             service: None,
             limits,
             rounds: Vec::new(),
+            unjudged: Usage::default(),
             replans: 0,
             pending: Some((Turn::Opened, first)),
             ended: None,
@@ -195,12 +201,16 @@ impl Run {
         pending.or_else(|| self.rounds.iter().rev().find_map(|round| round.evidence.as_ref()))
     }
 
-    /// Takes the verdict on the pending round. A verdict that is no judgement (the model failed) takes the round back: nothing is
-    /// spent, and the agent may hand it in again. `false` then, and if nothing was pending.
+    /// Takes the verdict on the pending round. A verdict that is no judgement (the model failed) takes the round back: but for
+    /// money nothing is spent, and the agent may hand it in again. `false` then, and if nothing was pending.
     pub fn judged(&mut self, verdict: Verdict, now: Time) -> bool {
         let Some((turn, entry)) = self.pending.take() else { return false };
-        self.changed = now;
         if verdict.outcome == Outcome::Failed {
+            self.unjudged += verdict.usage;
+            if self.has_spent() {
+                self.end(Ended::BudgetSpent, now);
+                return false;
+            }
             if turn == Turn::Replanned {
                 self.replans -= 1;
             }
@@ -210,6 +220,7 @@ impl Run {
             }
             return false;
         }
+        self.changed = now;
         // Without claims the partition is empty: GSAR's S is 0.5 and the decision to abstain.
         let (score, decision) =
             verdict.grounding.as_ref().map_or((0.5, Tier::Abstain), |found| (found.score, found.tier));
@@ -258,7 +269,14 @@ impl Run {
 
     /// What the judge has cost so far, in US dollars.
     pub fn cost_usd(&self) -> f64 {
-        self.rounds.iter().fold(0.0, |sum, round| sum + round.verdict.usage.judge_cost_usd)
+        self.usage().judge_cost_usd
+    }
+
+    /// What all rounds took so far, those that could not be judged included.
+    pub fn usage(&self) -> Usage {
+        let mut sum = self.unjudged;
+        self.rounds.iter().for_each(|round| sum += round.verdict.usage);
+        sum
     }
 
     /// The run in short, for the verdict that goes out; none before it has ended.
@@ -286,14 +304,17 @@ impl Run {
 
     fn is_over(&self, decision: Tier) -> Option<Ended> {
         let is_last = self.rounds.len() >= self.limits.max_rounds as usize;
-        let has_spent = self.limits.max_cost_usd.is_some_and(|most| self.cost_usd() >= most);
         match decision {
             Tier::Proceed => Some(Ended::Proceeded),
             Tier::Replan | Tier::Abstain if self.replans_left() == 0 => Some(Ended::ReplansSpent),
             _ if is_last => Some(Ended::RoundsSpent),
-            _ if has_spent => Some(Ended::BudgetSpent),
+            _ if self.has_spent() => Some(Ended::BudgetSpent),
             _ => None,
         }
+    }
+
+    fn has_spent(&self) -> bool {
+        self.limits.max_cost_usd.is_some_and(|most| self.cost_usd() >= most)
     }
 
     fn next_number(&self) -> u32 {

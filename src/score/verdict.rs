@@ -180,15 +180,7 @@ pub fn of_run(run: &Run, plan: &Plan, now: Time) -> Verdict {
     verdict.trace_id = run.trace_id;
     verdict.service = run.service.clone();
     verdict.degraded |= run.is_degraded();
-    verdict.usage = run.rounds.iter().fold(Usage::default(), |sum, round| {
-        let usage = &round.verdict.usage;
-        Usage {
-            decider_tokens: sum.decider_tokens + usage.decider_tokens,
-            judge_input_tokens: sum.judge_input_tokens + usage.judge_input_tokens,
-            judge_output_tokens: sum.judge_output_tokens + usage.judge_output_tokens,
-            judge_cost_usd: sum.judge_cost_usd + usage.judge_cost_usd,
-        }
-    });
+    verdict.usage = run.usage();
     verdict.times.emitted = now;
     verdict.run = run.trajectory();
     verdict

@@ -17,7 +17,7 @@ use super::server::{Shared, route};
 use crate::domain::{Json, Verdict};
 
 /// What to check.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckRequest {
     /// The evidence: text, or any JSON.
@@ -27,6 +27,9 @@ pub struct CheckRequest {
     pub query: Option<String>,
     /// The answer whose claims are checked.
     pub response: String,
+    /// The service whose answer it is: its thresholds and evaluators are used.
+    #[serde(default)]
+    pub service: Option<String>,
 }
 
 /// Why there is no verdict.

@@ -226,8 +226,13 @@ async fn judge_once(
     if let Some((name, _)) = loops.iter().find(|(_, given)| *given) {
         return Err(invalid(format!("{name} belongs to /v1/gsar/runs; this judges once")));
     }
-    let check = CheckRequest { context: request.evidence, query: request.query, response: request.synthesis };
-    let verdict = evaluate(&shared, check).await?;
+    let check = CheckRequest {
+        context: request.evidence,
+        query: request.query,
+        response: request.synthesis,
+        service: request.service,
+    };
+    let verdict = Verdict { trace_id: request.trace_id, ..evaluate(&shared, check).await? };
     let found = verdict.grounding.as_ref();
     let evaluation = Evaluation {
         decision: found.map_or(Tier::Abstain, |found| found.tier),

@@ -27,7 +27,8 @@ async fn one_input_is_evaluated_by_an_llm_and_by_a_cascade() {
         evaluation.answers.values().map(|answer| answer.as_ref().unwrap().label.as_str()).collect();
     assert_eq!(picks, ["0", "false", "returns"]);
     assert!(evaluation.answers.values().all(|answer| answer.as_ref().unwrap().is_judged));
-    assert_eq!(judge.calls(), 2, "one call for the claims, one for the questions");
+    assert_eq!(judge.calls(), 1, "one call for claims and questions");
+    assert_eq!(evaluation.verdict.usage.judge_input_tokens, 1000);
 
     let cascade = Evaluator::with(Config::default(), Some(&Backend::Embedded), Some(&backend)).unwrap();
     let evaluation = cascade.evaluate(&input()).await.unwrap();

@@ -1,7 +1,9 @@
 //! From a configuration as people write it to the verdict: providers, partition, own metrics and templates wired together.
 
 use assayd::config;
-use assayd::domain::{Json, Outcome, Standing, Tier};
+use assayd::decide::{self, DecideError, Reply};
+use assayd::domain::{Decision, Inquiry, Json, Outcome, Standing, Tier};
+use assayd::judge::build;
 use assayd::pipeline::Assayer;
 use assayd::serve::CheckRequest;
 use serde_json::json;
@@ -40,6 +42,7 @@ fn request() -> CheckRequest {
         context: json!("Footwear may be returned within 30 days. Returns of footwear are free of charge."),
         query: Some("May I return these cheap boots?".to_owned()),
         response: "You may return footwear within 30 days. A return of footwear costs 9 EUR.".to_owned(),
+        service: None,
     }
 }
 
@@ -133,4 +136,87 @@ async fn a_template_with_an_undefined_variable_ends_the_start() {
     );
     let error = Assayer::start(&config::parse(&yaml, "test").unwrap()).err().unwrap().to_string();
     assert!(error.contains("undefined") && error.contains(file.path().to_str().unwrap()), "{error}");
+}
+
+/// A decision model that is sure that claims with a `30` stand and that nothing is toxic, and of nothing else.
+fn decided(inquiry: &Inquiry) -> Result<Reply, DecideError> {
+    let decisions = inquiry.questions.iter().map(|question| {
+        let labels = question.kind.labels();
+        let is_sure =
+            format!("{question:?}").contains("30 days") || labels.iter().any(|label| label == "toxic");
+        let (first, rest) = if is_sure { (0.97, 0.03) } else { (0.5, 0.5) };
+        let rest = rest / (labels.len() - 1) as f64;
+        let at = usize::from(labels[0] == "toxic");
+        let probabilities = (0..labels.len()).map(|label| if label == at { first } else { rest }).collect();
+        Ok(Decision { probabilities, tokens: 1 })
+    });
+    Ok(Reply { decisions: decisions.collect(), input_tokens: 10, truncated: false })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_what_the_model_is_unsure_of_goes_out_in_one_request_with_the_evidence_as_it_was() {
+    let server = MockServer::start().await;
+    let scripted = Scripted {
+        script: Box::new(|_, body| {
+            let answers =
+                &body["response_format"]["json_schema"]["schema"]["properties"]["answers"]["properties"];
+            let picks: serde_json::Map<String, Json> = answers
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(key, schema)| {
+                    (
+                        key.clone(),
+                        json!({ "reasoning": "r", "answer": schema["properties"]["answer"]["enum"][0] }),
+                    )
+                })
+                .collect();
+            super::says(&json!({ "answers": picks }).to_string())
+        }),
+        count: Default::default(),
+        sent: Default::default(),
+    };
+    let sent = std::sync::Arc::clone(&scripted.sent);
+    Mock::given(method("POST")).and(path("/v1/chat/completions")).respond_with(scripted).mount(&server).await;
+    let yaml = format!(
+        "judge: {{ openai: {{ url: '{}/v1', model: judge-large }} }}\nevaluate: {{ use: [toxicity, answer_relevance] }}\n",
+        server.uri()
+    );
+    let config = config::parse(&yaml, "test").unwrap();
+    let desk = decide::start_with(decide::Scripted::new(decided), &config.decide).unwrap();
+    let judge = build(&config.judge).unwrap();
+    let assayer = Assayer::new(&config, desk, judge);
+    let evidence =
+        "Footwear may be returned within 30 days.\n  Returns of footwear are free of charge: section 7.";
+    let request = CheckRequest {
+        context: json!(evidence),
+        query: Some("May I return these boots?".to_owned()),
+        response: "You may return footwear within 30 days. A return of footwear costs 9 EUR. Boots are footwear, section 8 says.".to_owned(),
+        service: None,
+    };
+    let verdict = assayer.check(&request).await;
+
+    let claims = &verdict.grounding.as_ref().unwrap().claims;
+    let by: Vec<(&str, &str)> = claims.iter().map(|claim| (&*claim.text, &*claim.by)).collect();
+    assert_eq!(by.iter().map(|(_, by)| *by).collect::<Vec<_>>(), ["local", "judge", "judge"], "{by:?}");
+    assert_eq!(
+        (verdict.answers["toxicity"].by.as_str(), verdict.answers["answer_relevance"].by.as_str()),
+        ("local", "judge")
+    );
+
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), 1, "one request");
+    let user = sent[0]["messages"][1]["content"].as_str().unwrap();
+    assert!(user.contains(evidence), "the evidence as it was: {user}");
+    let questions = user.split("Questions about recorded material").skip(1).collect::<String>();
+    assert!(questions.contains("costs 9 EUR") && questions.contains("section 8 says"), "{questions}");
+    assert!(!questions.contains("\"You may return footwear within 30 days.\""), "{questions}");
+    let keys: Vec<&String> =
+        sent[0]["response_format"]["json_schema"]["schema"]["properties"]["answers"]["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect();
+    assert_eq!(keys, ["q1", "q2", "q3"], "two claims and one evaluator are left over");
+    assert!(!sent[0].to_string().contains("0.97"), "no probability goes out");
 }

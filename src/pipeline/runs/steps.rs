@@ -39,17 +39,19 @@ impl Keeper {
         let now = self.clock.now();
         let reason = verdict.reason.clone().unwrap_or_else(|| "no verdict".to_owned());
         let Some(live) = self.live.get_mut(id) else { return };
+        if live.record.run.ended.is_some() {
+            return;
+        }
         let entry = live.record.run.pending.as_ref().map(|(_, entry)| entry.clone());
-        if live.record.run.judged(verdict, now) {
-            if let Some(round) = live.record.run.rounds.last() {
-                metrics::gsar_round(round.decision);
-            }
+        let is_judged = live.record.run.judged(verdict, now);
+        if let Some(round) = live.record.run.rounds.last().filter(|_| is_judged) {
+            metrics::gsar_round(round.decision);
+        }
+        // What could not be judged may have used up the money.
+        if is_judged || live.record.run.ended.is_some() {
             self.keep(id).await;
             self.tell(id);
             self.go_on(id);
-            return;
-        }
-        if live.record.run.ended.is_some() {
             return;
         }
         tracing::warn!(run = id, reason, "a round of GSAR's loop could not be judged");
@@ -117,8 +119,9 @@ impl Keeper {
         let now = self.clock.now();
         let idle = self.config.idle.0;
         let is_idle = |live: &Live| {
-            matches!(live.record.run.phase(), Phase::Synthesis | Phase::Evidence)
-                && now.since(live.record.run.changed) >= idle
+            // A driven run whose round cannot be judged is tried again and again, and not for ever.
+            let waits = live.record.run.phase() != Phase::Judging || live.record.callbacks.is_some();
+            live.record.run.ended.is_none() && waits && now.since(live.record.run.changed) >= idle
         };
         let expired: Vec<String> =
             self.live.iter().filter(|(_, live)| is_idle(live)).map(|(id, _)| id.clone()).collect();
@@ -167,6 +170,7 @@ impl Keeper {
                     context: run.evidence().cloned().unwrap_or_default(),
                     query: run.query.clone(),
                     response: entry.synthesis.clone(),
+                    service: run.service.clone(),
                 };
                 let assayer = Arc::clone(&self.assayer);
                 self.work.spawn(async move {

@@ -30,6 +30,19 @@ fn opened(limits: RunLimits) -> Run {
 }
 
 #[test]
+fn rounds_that_could_not_be_judged_cost_their_money_and_end_a_run_that_has_none_left() {
+    let limits = RunLimits { max_cost_usd: Some(0.6), ..RunLimits::default() };
+    let mut run = opened(limits);
+    assert!(!run.judged(failed(), Time(2)));
+    assert_eq!((run.phase(), run.cost_usd(), run.changed), (Phase::Judging, 0.25, Time(1)));
+    assert!(run.judged(verdict(Tier::Replan, 0.3), Time(3)));
+    run.enter(entry("second", Some(json!(2))), Time(4)).unwrap();
+    assert!(!run.judged(failed(), Time(5)));
+    assert_eq!((run.ended, run.cost_usd()), (Some(Ended::BudgetSpent), 0.75));
+    assert_eq!((run.rounds.len(), run.usage().judge_cost_usd), (1, 0.75));
+}
+
+#[test]
 fn an_answer_that_is_borne_out_ends_the_run_at_once() {
     let mut run = opened(RunLimits::default());
     assert_eq!(run.phase(), Phase::Judging);

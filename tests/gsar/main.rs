@@ -1,5 +1,7 @@
 //! GSAR's loop over real sockets: runs are opened, regenerated, replanned, driven by callbacks, and survive a restart. A scripted
-//! decision model, so that what is tested is the loop.
+//! decision model, so that what is tested is the loop; in `killed` the daemon as a process.
+
+mod killed;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -146,6 +148,34 @@ async fn an_answer_is_judged_once_without_a_run() {
         .post("/v1/gsar/evaluate", None, &json!({ "synthesis": HALF, "evidence": "e", "max_rounds": 2 }))
         .await;
     assert_eq!(status, 422, "{refused}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_has_its_own_thresholds_whichever_way_its_answers_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path(), |config| {
+        config.score = serde_json::from_value(json!({
+            "proceed": 0.9, "regenerate": 0.3,
+            "services": { "lenient-*": { "proceed": 0.5 }, "strict": { "regenerate": 0.8 } },
+        }))
+        .unwrap();
+    })
+    .await;
+    for (service, decision) in
+        [(json!(null), "regenerate"), (json!("lenient-eu"), "proceed"), (json!("strict"), "replan")]
+    {
+        let trace = "5b8efff798038103d269b633813fc60c";
+        let body = json!({ "synthesis": HALF, "evidence": EVIDENCE, "service": service, "trace_id": trace });
+        let (_, once) = house.post("/v1/gsar/evaluate", None, &body).await;
+        assert_eq!((&once["decision"], &once["verdict"]["service"]), (&json!(decision), &service));
+        assert_eq!(once["verdict"]["trace_id"], trace);
+        let (_, run) = house.post("/v1/gsar/runs", None, &body).await;
+        assert_eq!(run["decision"], decision, "{service}");
+        let check = json!({ "response": HALF, "context": EVIDENCE, "service": service });
+        let (_, verdict) = house.post("/v1/check", None, &check).await;
+        assert_eq!(verdict["grounding"]["tier"], decision, "{service}");
+    }
     house.close().await;
 }
 
