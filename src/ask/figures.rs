@@ -1,10 +1,11 @@
 //! Whether the figures and names of a claim are in the evidence: what can be said without a model, and the least that a
 //! supported claim must meet. That they are there does not make the claim true; that one is not there makes it doubtful.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::matching::gives_cause;
 use super::words::{Class, Word, words};
+use crate::domain::Json;
 
 /// What of a claim the evidence holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +29,12 @@ impl Figures {
 
 /// More figures than this in the evidence are not put together in pairs: some pair would fit by chance.
 const FEW: usize = 64;
+
+/// More figures than this in the evidence are not divided by each other: some share would fit by chance.
+const FEWER: usize = 12;
+
+/// Counts up to this are looked for in lists.
+const MOST_COUNTED: f64 = 200.0;
 
 /// Units after a figure, and how many of a smaller unit they may stand for.
 const UNITS: &[(&[&str], &[f64])] = &[
@@ -136,13 +143,31 @@ struct Known {
     /// Figures outside of dates.
     plain: HashSet<String>,
     values: Vec<f64>,
+    /// Whole dates, as days since some day.
+    days: Vec<i64>,
+    /// How long lists are: the lines of a text, the items of a JSON array.
+    counts: HashSet<usize>,
+    /// Sums of JSON arrays, those of objects by key.
+    sums: Vec<f64>,
 }
 
 impl Known {
     fn of(evidence: &[&str]) -> Self {
-        let mut known = Self { words: HashSet::new(), plain: HashSet::new(), values: Vec::new() };
+        let mut known = Self {
+            words: HashSet::new(),
+            plain: HashSet::new(),
+            values: Vec::new(),
+            days: Vec::new(),
+            counts: HashSet::new(),
+            sums: Vec::new(),
+        };
         for text in evidence {
+            known.counts.insert(text.lines().filter(|line| !line.trim().is_empty()).count());
+            if let Ok(json) = serde_json::from_str::<Json>(text) {
+                known.lists(&json);
+            }
             let said = words(&joined(text));
+            known.days.extend(said.windows(3).filter_map(day));
             for (at, word) in said.iter().enumerate() {
                 if word.class == Class::Number
                     && !is_of_date(&said, at)
@@ -156,12 +181,35 @@ impl Known {
         known
     }
 
+    /// Counts and sums of the arrays in a JSON text.
+    fn lists(&mut self, json: &Json) {
+        match json {
+            Json::Array(items) => {
+                self.counts.insert(items.len());
+                let mut by_key: BTreeMap<&str, f64> = BTreeMap::new();
+                for item in items {
+                    if let Some(value) = item.as_f64() {
+                        *by_key.entry("").or_default() += value;
+                    }
+                    for (key, value) in item.as_object().into_iter().flatten() {
+                        *by_key.entry(key).or_default() += value.as_f64().unwrap_or_default();
+                    }
+                    self.lists(item);
+                }
+                self.sums.extend(by_key.into_values());
+            }
+            Json::Object(members) => members.values().for_each(|member| self.lists(member)),
+            _ => {}
+        }
+    }
+
     /// The day of a date is no number of days: what is no part of a date must stand outside of one.
     fn holds(&self, key: &str, of_date: bool) -> bool {
         if of_date { self.words.contains(key) } else { self.plain.contains(key) }
     }
 
-    /// Whether a figure follows: in another unit, from two others of the claim, or, if it has decimals, from two of the evidence.
+    /// Whether a figure follows: in another unit, from two others of the claim, or, if it has decimals, from two of the evidence;
+    /// as the time between two dates, a share, a version's beginning, a list's length or sum.
     fn yields(&self, key: &str, unit: Option<&str>, own: &[f64]) -> bool {
         let Ok(value) = key.parse::<f64>() else { return false };
         let close = |other: f64| (other - value).abs() <= 1e-6 * value.abs().max(1.0);
@@ -178,7 +226,63 @@ impl Known {
         converted
             || pairs(own, &|one, other| adds(one, other) || close(one * other))
             || (value.fract() != 0.0 && self.values.len() <= FEW && pairs(&self.values, &adds))
+            || self.sums.iter().any(|sum| close(*sum))
+            || self.begins_version(key)
+            || match unit {
+                Some("%" | "percent") => self.values.len() <= FEWER && self.is_share(key, value),
+                Some("day" | "days" | "night" | "nights") => self.lies_between(value),
+                Some("week" | "weeks") => self.lies_between(value * 7.0),
+                // A list of one or two has the length of too much that is none.
+                Some(unit) if !is_unit(unit) => {
+                    (3.0..=MOST_COUNTED).contains(&value) && self.counts.contains(&(value as usize))
+                }
+                _ => false,
+            }
     }
+
+    /// Whether it is what one figure is of another, in percent, rounded as it is written.
+    fn is_share(&self, key: &str, value: f64) -> bool {
+        let places = key.split_once('.').map_or(0, |(_, part)| part.len());
+        let most = 0.5 * 10f64.powi(-i32::try_from(places).unwrap_or(0)) + 1e-9;
+        let is_of = |one: f64, other: f64| other != 0.0 && (100.0 * one / other - value).abs() <= most;
+        self.values.iter().any(|one| self.values.iter().any(|other| is_of(*one, *other)))
+    }
+
+    fn lies_between(&self, value: f64) -> bool {
+        self.days.iter().any(|one| self.days.iter().any(|other| (one - other) as f64 == value))
+    }
+
+    /// `20` of `v20.11.1`.
+    fn begins_version(&self, key: &str) -> bool {
+        self.words.iter().any(|word| {
+            let version = word.strip_prefix('v').unwrap_or(word);
+            let rest = version.strip_prefix(key);
+            version.matches('.').count() >= 2 && rest.is_some_and(|rest| rest.starts_with('.'))
+        })
+    }
+}
+
+fn is_unit(word: &str) -> bool {
+    let money = [
+        "eur", "usd", "gbp", "chf", "jpy", "euro", "euros", "dollar", "dollars", "pound", "pounds", "cent",
+        "cents",
+    ];
+    UNITS.iter().any(|(names, _)| names.contains(&word))
+        || money.contains(&word)
+        || ["ms", "month", "months"].contains(&word)
+}
+
+/// The day of a date in digits, which is three words on one range.
+fn day(parts: &[Word]) -> Option<i64> {
+    let [year, month, day] = parts else { return None };
+    if year.range.len() != 10 || year.range != day.range {
+        return None;
+    }
+    let number = |word: &Word| word.key.parse::<i8>().ok();
+    let month = month.key.strip_prefix("month ")?.parse().ok()?;
+    let date = jiff::civil::Date::new(year.key.parse().ok()?, month, number(day)?).ok()?;
+    let epoch = jiff::civil::date(2000, 1, 1);
+    Some(i64::from(date.since(epoch).ok()?.get_days()))
 }
 
 #[cfg(test)]
@@ -229,6 +333,36 @@ mod tests {
             missing("It starts on 14 December.", &[r#"{"starts": "2026-12-14"}"#]),
             Vec::<String>::new()
         );
+    }
+
+    #[test]
+    fn counts_sums_shares_and_spans_follow_from_what_they_are_made_of() {
+        let orders = r#"{"orders": [{"id": 1, "eur": 10.5}, {"id": 2, "eur": 20.0}, {"id": 3, "eur": 4.5}]}"#;
+        let files = "src/a.rs\nsrc/b.rs\n\nsrc/c.rs\nsrc/d.rs\n";
+        let dates = "created 2026-10-25, closed 2026-11-08";
+        let follow = [
+            ("The 3 orders add up to 35 euros.", orders),
+            ("There are 4 files in src.", files),
+            ("It took 14 days to close, that is 2 weeks.", dates),
+            ("The error rate is 2.5%.", "errors: 5\nrequests: 200"),
+            ("About 3 percent failed.", "errors: 5\nrequests: 199"),
+            ("Node 20 is installed, 20.11 to be exact.", "node v20.11.1"),
+        ];
+        for (claim, evidence) in follow {
+            assert_eq!(missing(claim, &[evidence]), Vec::<String>::new(), "{claim}");
+        }
+        let do_not = [
+            ("They add up to 45 euros.", orders, "45"),
+            ("There are 6 files in src.", files, "6"),
+            ("It took 15 days to close.", dates, "15"),
+            ("The error rate is 7.5%.", "errors: 5\nrequests: 200", "7.5"),
+            ("Node 22 is installed.", "node v20.11.1", "22"),
+            ("It takes 4 days.", files, "4"),
+            ("It costs 4 euros.", files, "4"),
+        ];
+        for (claim, evidence, figure) in do_not {
+            assert_eq!(missing(claim, &[evidence]), [figure], "{claim}");
+        }
     }
 
     #[test]

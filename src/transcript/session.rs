@@ -38,6 +38,8 @@ pub struct Told {
     pub story: Story,
     /// Whether the agent saw more in this turn than the story holds: what is not found in it may still be true.
     pub is_partial: bool,
+    /// Whether all that tools gave in this turn tells of a failure.
+    pub has_failures_only: bool,
 }
 
 impl Session {
@@ -127,7 +129,12 @@ impl Session {
             warnings: Vec::new(),
             model: None,
         };
-        Told { story, is_partial: is_cut || self.unread }
+        let of_turn = story.steps.iter().filter(|step| {
+            step.turn == self.turn && step.kind == StepKind::Observation && step.call_id.is_some()
+        });
+        let has_failures_only =
+            of_turn.clone().count() > 0 && of_turn.clone().all(|step| step.is_error == Some(true));
+        Told { story, is_partial: is_cut || self.unread, has_failures_only }
     }
 
     fn add(&mut self, event: Event) {

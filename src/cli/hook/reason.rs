@@ -20,7 +20,7 @@ pub fn why(verdict: &Verdict, told: &Told, min_probability: f64) -> Option<Strin
     let bad: Vec<(&AssayedClaim, Figures)> = claims
         .iter()
         .map(|claim| (claim, figures(&claim.text, &evidence)))
-        .filter(|(claim, figures)| is_bad(claim, figures, told.is_partial, min_probability))
+        .filter(|(claim, figures)| is_bad(claim, figures, told, min_probability))
         .collect();
     if bad.is_empty() {
         return None;
@@ -43,25 +43,32 @@ pub fn why(verdict: &Verdict, told: &Told, min_probability: f64) -> Option<Strin
 }
 
 /// Whether a claim speaks against the answer. Where a part of what the agent saw is not known here, that a claim is not found
-/// says nothing; only a contradiction counts. How sure the model must be depends on the figures: one that the evidence does
-/// not hold speaks against a claim already; where all are there, and nothing else is claimed, the model is alone.
-fn is_bad(claim: &AssayedClaim, figures: &Figures, is_partial: bool, min_probability: f64) -> bool {
+/// says nothing; only a contradiction counts. How sure the model must be depends on the figures: one that neither stands in the
+/// evidence nor follows from it speaks against a claim already, also where the model is more for it than against it; where all
+/// are there, and nothing else is claimed, the model is alone. Where tools only failed there is nothing to be found in, so
+/// only what no failure can have brought counts: figures.
+fn is_bad(claim: &AssayedClaim, figures: &Figures, told: &Told, min_probability: f64) -> bool {
+    let is_judged = claim.by == "judge";
+    let has_stranger = !figures.missing.is_empty();
     let stands_against = match claim.standing {
         // What contradicts it must be among what was read.
-        Some(Standing::Contradicted) => !is_partial || !claim.evidence.is_empty(),
-        Some(Standing::Ungrounded) => !is_partial,
-        Some(Standing::Grounded | Standing::Complementary) | None => false,
+        Some(Standing::Contradicted) => !told.is_partial || !claim.evidence.is_empty(),
+        Some(Standing::Ungrounded) => {
+            !told.is_partial && (has_stranger || is_judged || !told.has_failures_only)
+        }
+        Some(Standing::Grounded | Standing::Complementary) => has_stranger && !told.is_partial && !is_judged,
+        None => false,
     };
     let p = |standing: Standing| claim.probabilities.get(standing.as_str()).copied().unwrap_or_default();
     let doubt = 1.0 - p(Standing::Grounded) - p(Standing::Complementary);
-    let wanted = if !figures.missing.is_empty() {
-        min_probability
+    let wanted = if has_stranger {
+        0.7 * min_probability
     } else if figures.are_held() {
         min_probability + 0.9 * (1.0 - min_probability)
     } else {
         min_probability + 0.4 * (1.0 - min_probability)
     };
-    stands_against && (claim.by == "judge" || doubt >= wanted)
+    stands_against && (is_judged || doubt >= wanted)
 }
 
 fn line(claim: &AssayedClaim, figures: &Figures, told: &Told) -> String {
@@ -91,6 +98,7 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::domain::{EvidenceRef, EvidenceType};
+    use crate::transcript::Session;
 
     fn claim(standing: Standing, grounded: f64, by: &str) -> AssayedClaim {
         AssayedClaim {
@@ -107,34 +115,63 @@ mod tests {
         }
     }
 
+    fn told(is_partial: bool, has_failures_only: bool) -> Told {
+        Told { is_partial, has_failures_only, ..Session::default().told("x", 100) }
+    }
+
+    fn whole() -> Told {
+        told(false, false)
+    }
+
+    fn partial() -> Told {
+        told(true, false)
+    }
+
     fn missing() -> Figures {
         Figures { said: 1, missing: vec!["90".to_owned()], ..Figures::default() }
     }
 
     #[test]
     fn a_claim_counts_if_it_is_improbable_or_the_judge_said_so() {
-        assert!(is_bad(&claim(Standing::Contradicted, 0.2, "local"), &missing(), false, 0.6));
-        assert!(!is_bad(&claim(Standing::Contradicted, 0.5, "local"), &missing(), false, 0.6));
-        assert!(is_bad(&claim(Standing::Ungrounded, 0.5, "judge"), &missing(), false, 0.6));
-        assert!(!is_bad(&claim(Standing::Grounded, 0.1, "judge"), &missing(), false, 0.6));
+        assert!(is_bad(&claim(Standing::Contradicted, 0.2, "local"), &missing(), &whole(), 0.6));
+        assert!(!is_bad(&claim(Standing::Contradicted, 0.6, "local"), &missing(), &whole(), 0.6));
+        assert!(is_bad(&claim(Standing::Ungrounded, 0.5, "judge"), &missing(), &whole(), 0.6));
+        assert!(!is_bad(&claim(Standing::Grounded, 0.1, "judge"), &missing(), &whole(), 0.6));
+    }
+
+    #[test]
+    fn a_figure_that_nothing_holds_counts_also_where_the_model_is_rather_for_the_claim() {
+        assert!(is_bad(&claim(Standing::Grounded, 0.55, "local"), &missing(), &whole(), 0.6));
+        assert!(!is_bad(&claim(Standing::Grounded, 0.7, "local"), &missing(), &whole(), 0.6));
+        assert!(!is_bad(&claim(Standing::Grounded, 0.55, "local"), &missing(), &partial(), 0.6));
+        assert!(!is_bad(&claim(Standing::Grounded, 0.55, "local"), &Figures::default(), &whole(), 0.6));
+    }
+
+    #[test]
+    fn where_tools_only_failed_a_claim_without_a_figure_of_its_own_is_not_missed() {
+        let failed = told(false, true);
+        assert!(!is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &Figures::default(), &failed, 0.6));
+        assert!(is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), &failed, 0.6));
+        assert!(is_bad(&claim(Standing::Contradicted, 0.1, "local"), &Figures::default(), &failed, 0.6));
+        assert!(is_bad(&claim(Standing::Ungrounded, 0.1, "judge"), &Figures::default(), &failed, 0.6));
     }
 
     #[test]
     fn the_model_must_be_surer_where_the_figures_are_there() {
         let held = Figures { said: 1, ..Figures::default() };
         let doubted = claim(Standing::Contradicted, 0.2, "local");
-        assert!(is_bad(&doubted, &Figures::default(), false, 0.6), "nothing to hold it by");
-        assert!(!is_bad(&doubted, &held, false, 0.6));
-        assert!(is_bad(&claim(Standing::Contradicted, 0.01, "local"), &held, false, 0.6));
-        assert!(!is_bad(&claim(Standing::Contradicted, 0.3, "local"), &Figures::default(), false, 0.6));
+        assert!(is_bad(&doubted, &Figures::default(), &whole(), 0.6), "nothing to hold it by");
+        assert!(!is_bad(&doubted, &held, &whole(), 0.6));
+        assert!(is_bad(&claim(Standing::Contradicted, 0.01, "local"), &held, &whole(), 0.6));
+        assert!(!is_bad(&claim(Standing::Contradicted, 0.3, "local"), &Figures::default(), &whole(), 0.6));
     }
 
     #[test]
     fn what_is_not_found_says_nothing_where_not_all_was_read() {
-        assert!(is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), false, 0.6));
-        assert!(!is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), true, 0.6));
-        assert!(is_bad(&claim(Standing::Contradicted, 0.1, "local"), &missing(), true, 0.6));
+        assert!(is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), &whole(), 0.6));
+        assert!(!is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &missing(), &partial(), 0.6));
+        assert!(is_bad(&claim(Standing::Contradicted, 0.1, "local"), &missing(), &partial(), 0.6));
         let nowhere = AssayedClaim { evidence: vec![], ..claim(Standing::Contradicted, 0.1, "local") };
-        assert!(!is_bad(&nowhere, &missing(), true, 0.6));
+        assert!(!is_bad(&nowhere, &missing(), &partial(), 0.6));
     }
 }

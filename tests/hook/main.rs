@@ -1,5 +1,7 @@
 //! `assayd hook` as Claude Code and Codex run it: their own recorded input on standard input, their own transcripts.
 
+mod variants;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
