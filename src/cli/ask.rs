@@ -200,7 +200,7 @@ fn table(questions: &[Question], reply: &Reply) -> String {
         let asked = question.instructions.as_str().unwrap_or_default();
         let answer = match decision {
             Ok(decision) => {
-                let labels = question.kind.labels();
+                let labels = shown(&question.kind);
                 let shares: Vec<String> = labels
                     .iter()
                     .zip(&decision.probabilities)
@@ -223,6 +223,13 @@ fn table(questions: &[Question], reply: &Reply) -> String {
     text
 }
 
+/// The labels as people gave them: a level by its words where it has some.
+fn shown(kind: &Kind) -> Vec<String> {
+    let Kind::Score { levels } = kind else { return kind.labels() };
+    let of = |(number, level): (String, &Json)| level.as_str().map_or(number, str::to_owned);
+    kind.labels().into_iter().zip(levels).map(of).collect()
+}
+
 fn explained(nobody: &Nobody) -> String {
     match nobody {
         Nobody::Failed(why) | Nobody::Refused(why) => why.clone(),
@@ -233,6 +240,7 @@ fn explained(nobody: &Nobody) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Decision;
 
     fn args(choice: &[&str], score: &[&str]) -> Args {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -255,6 +263,18 @@ mod tests {
         assert_eq!(questions[1].instructions, "Team? a");
         assert_eq!(questions[1].kind.labels(), ["b=x", "y", "z"]);
         assert_eq!(questions[2].kind, Kind::Score { levels: vec![json!("low"), json!("high")] });
+    }
+
+    #[test]
+    fn levels_are_shown_by_their_words() {
+        let questions = questions(&args(&[], &["How?=low,high"])).unwrap();
+        let decision = Decision { probabilities: vec![0.2, 0.8], tokens: 1 };
+        let reply = Reply { decisions: vec![Ok(decision)], input_tokens: 1, truncated: false };
+        assert!(
+            table(&questions[1..], &reply).contains("high (confidence"),
+            "{}",
+            table(&questions[1..], &reply)
+        );
     }
 
     #[test]

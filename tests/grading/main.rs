@@ -3,6 +3,7 @@
 mod calibrate;
 mod compare;
 mod figures;
+mod guide;
 mod library;
 
 use std::io::Write;
