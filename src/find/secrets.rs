@@ -42,14 +42,16 @@ static JWT: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{0,}"));
 
 static URL_PASSWORD: LazyLock<Regex> =
-    LazyLock::new(|| compiled(r"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s:/@]+:([^\s/@]{3,})@[A-Za-z0-9\[]"));
+    LazyLock::new(|| compiled(r"\b[a-zA-Z][a-zA-Z0-9+.-]+://[^\s:/@]*:([^\s/@]{3,})@[A-Za-z0-9\[]"));
 
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     compiled(concat!(
-        r#"(?i)\b((?:[a-z0-9]+[_.-]){0,3})(password|passwd|pgpassword|passwort|pwd|passphrase|passcode|pass|secret|secret[_-]?key|api[_-]?key|apikey"#,
-        r#"|access[_-]?key|account[_-]?key|encryption[_-]?key|secret[_-]?access[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token"#,
-        r#"|client[_-]?secret|private[_-]?key|token)"#,
-        r#"["']?\s{0,3}(?::|=>|=|\b(?:is|lautet|ist)\b)\s{0,3}["'`]?([^\s"'`,;<>()\[\]{}]{6,})"#,
+        r#"(?i)\b((?:[a-z0-9]+[_.-]){0,3})(password|passwd|pgpassword|pwd|passphrase|passcode|pass"#,
+        r#"|passwort|kennwort|contraseña|mot de passe|senha|wachtwoord|lösenord"#,
+        r#"|secret|secret[_-]?key|api[_ -]?key|access[_-]?key|account[_-]?key|subscription[_-]?key|encryption[_-]?key|signing[_-]?key"#,
+        r#"|master[_-]?key|secret[_-]?access[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|client[_-]?secret|private[_-]?key|token)"#,
+        // An assignment, a sentence, or nothing but quotation marks.
+        r#"["']?\s{0,3}(?:(?::|=>|=|\b(?:is|lautet|ist|es|est|é|är)\b\s{0,2}:?)\s{0,3}["'`]?|\s["'`])([^\s"'`,;<>()\[\]{}]{6,})"#,
     ))
 });
 
@@ -96,13 +98,16 @@ fn is_password(value: &str) -> bool {
     let is_measure = value.split_once('-').is_some_and(|(head, tail)| {
         head.bytes().all(|b| b.is_ascii_digit()) && tail.chars().all(char::is_alphabetic)
     });
-    letters > 0 && marks > 0 && !is_measure && !value.starts_with(['/', '~']) && !is_reference(value)
+    letters > 0 && marks > 0 && !is_measure && !is_reference(value)
 }
 
 /// Where a value is kept, in place of the value: `op://…`, `vault:…`, `os.environ…`.
 fn is_reference(value: &str) -> bool {
     let lower = value.to_lowercase();
     let starts = [
+        "~",
+        "./",
+        "../",
         "http",
         "op://",
         "vault:",
@@ -116,7 +121,9 @@ fn is_reference(value: &str) -> bool {
         "config.",
         "env.",
     ];
-    starts.iter().any(|start| lower.starts_with(start))
+    // Random keys may begin with a slash too, but hold none of these marks.
+    let is_path = value.starts_with('/') && value.contains(['.', '-', '_']);
+    is_path || starts.iter().any(|start| lower.starts_with(start))
 }
 
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
@@ -134,7 +141,11 @@ fn assignments(text: &str, of_passwords: bool) -> impl Iterator<Item = Range<usi
         if name == "token" && HARMLESS.iter().any(|harmless| before.ends_with(harmless)) {
             return None;
         }
-        let is_password = ["pass", "pgpass"].iter().any(|start| name.starts_with(start)) || name == "pwd";
+        // `pass: …` alone is a word of tests and tickets; `SMTP_PASS=…` is none.
+        if name == "pass" && before.is_empty() {
+            return None;
+        }
+        let is_password = !["secret", "token", "key"].iter().any(|word| name.contains(word));
         let mut range = found.get(3)?.range();
         // The end of a sentence is not part of a value.
         let value = text[range.clone()].trim_end_matches(['.', '!', '?', ':']);
