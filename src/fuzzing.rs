@@ -162,4 +162,17 @@ fn asked(story: &Story) {
             assert!(from <= to && to <= text.chars().count(), "evidence lies in its step");
         }
     }
+    ruled(story);
+}
+
+/// Whatever needs no model: rules over the calls, schemas and instructions that the sender chose, finders.
+fn ruled(story: &Story) {
+    let names = ["tool_choice", "tool_arguments", "system_prompt_leak", "loop", "secrets", "pii", "scope"];
+    let built_in = names.map(str::to_owned).to_vec();
+    let config = ask::EvaluateConfig { grounding: false, built_in, ..ask::EvaluateConfig::default() };
+    let candidate = ask::Candidate { story, trace: None, service: None };
+    let (asked, _) = ask::Evaluators::new(&config).ask(&candidate, &ask::Config::default());
+    for (question, ruling) in &asked.ruled {
+        assert!(question.kind.labels().contains(&ruling.label), "a ruling is one of the question's labels");
+    }
 }
