@@ -125,10 +125,14 @@ pub(super) fn offers(
 
 impl<'a> Gathering<'a> {
     fn attributes(&mut self, attributes: &'a Attributes, agent: Option<&'a str>) {
-        let (mut indexed_tools, mut indexed_functions) = (false, false);
+        let has = |prefix: &str| attributes.iter().any(|(key, _)| key.starts_with(prefix));
+        let indexed_tools = has("llm.tools.");
+        // Whoever lists the tools apart has the instructions among the messages: the request need not be unpacked once more.
+        let is_listed = indexed_tools || has("mlflow.chat.tools");
         for (key, value) in attributes.iter() {
-            indexed_tools |= key.starts_with("llm.tools.");
-            indexed_functions |= key.starts_with("llm.request.functions.");
+            if is_listed && matches!(key, "input.value" | "mlflow.spanInputs") {
+                continue;
+            }
             if self.is_known(key, value, agent) {
                 continue;
             }
@@ -142,7 +146,9 @@ impl<'a> Gathering<'a> {
                 self.listed_events(value, agent);
             }
         }
-        if indexed_functions && let Some(json) = indexed::gather(attributes, "llm.request.functions.") {
+        if has("llm.request.functions.")
+            && let Some(json) = indexed::gather(attributes, "llm.request.functions.")
+        {
             self.list(&json, agent);
         }
         if indexed_tools && let Some(Json::Array(items)) = indexed::gather(attributes, "llm.tools.") {
