@@ -94,7 +94,13 @@ impl Config {
                 names.join(", ")
             )
         };
-        if idle.is_empty() { Vec::new() } else { vec![note(&idle)] }
+        let mut notes: Vec<String> = if idle.is_empty() { Vec::new() } else { vec![note(&idle)] };
+        if self.judge.model().is_none() && !self.evaluate.prompts().is_empty() {
+            notes.push(
+                "the prompts of evaluators and metrics are for a judge, and none is configured".to_owned(),
+            );
+        }
+        notes
     }
 
     /// All cross-field problems at once; none if the configuration can be used.

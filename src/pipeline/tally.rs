@@ -262,18 +262,18 @@ mod tests {
         drop(tally.begin(select("tone", Fate::NotSampled { share: 0.1 })));
         assert_eq!(row(&tally).status(), "never_ran");
         let (questions, verdict) = (asked("tone"), crate::emit::sample::full());
-        let one = tally.begin(select("tone", Fate::Asked { questions: 1 }));
+        let one = tally.begin(select("tone", Fate::Asked { questions: 1, ruled: 0 }));
         assert_eq!(row(&tally).status(), "queued");
         one.end(&questions, &answered("tone", AnswerBy::Local), &verdict);
         assert_eq!((row(&tally).status(), row(&tally).evaluated, row(&tally).in_flight), ("healthy", 1, 0));
-        let two = tally.begin(select("tone", Fate::Asked { questions: 1 }));
+        let two = tally.begin(select("tone", Fate::Asked { questions: 1, ruled: 0 }));
         let broken = answered("tone", AnswerBy::Nobody(Nobody::Failed("out of memory".to_owned())));
         two.end(&questions, &broken, &verdict);
         assert_eq!(
             (row(&tally).status(), row(&tally).trouble),
             ("failing", Some("out of memory".to_owned()))
         );
-        let three = tally.begin(select("tone", Fate::Asked { questions: 1 }));
+        let three = tally.begin(select("tone", Fate::Asked { questions: 1, ruled: 0 }));
         three.end(&questions, &answered("tone", AnswerBy::Judge), &verdict);
         assert_eq!(row(&tally).status(), "healthy");
     }
@@ -299,14 +299,14 @@ mod tests {
     #[test]
     fn a_story_that_is_broken_off_counts_as_failed() {
         let tally = Tally::new(vec!["tone".into()]);
-        drop(tally.begin(select("tone", Fate::Asked { questions: 3 })));
+        drop(tally.begin(select("tone", Fate::Asked { questions: 3, ruled: 0 })));
         assert_eq!((row(&tally).failed, row(&tally).in_flight), (1, 0));
     }
 
     #[test]
     fn questions_that_nobody_answers_say_so() {
         let tally = Tally::new(vec!["tone".into()]);
-        let story = tally.begin(select("tone", Fate::Asked { questions: 1 }));
+        let story = tally.begin(select("tone", Fate::Asked { questions: 1, ruled: 0 }));
         let nobody = answered("tone", AnswerBy::Nobody(Nobody::Unsupported));
         story.end(&asked("tone"), &nobody, &crate::emit::sample::full());
         assert_eq!((row(&tally).status(), row(&tally).unanswered), ("failing", 1));

@@ -254,7 +254,11 @@ impl Evaluator {
                 asked.handling.insert(question.id.clone(), self.handling.clone());
             }
         }
-        if asked.claims.is_empty() { Fate::Lacks(Need::Claims) } else { Fate::Asked { questions: count } }
+        if asked.claims.is_empty() {
+            Fate::Lacks(Need::Claims)
+        } else {
+            Fate::Asked { questions: count, ruled: 0 }
+        }
     }
 
     /// What is certain without a model, of the story or of one call; none if the operator's own labels have no word for it.
@@ -327,7 +331,7 @@ impl Desk<'_> {
                     subject: Subject::Relevance { query },
                 };
                 self.add(evaluator, state, question, evaluator.handling.clone());
-                Fate::Asked { questions: 1 }
+                Fate::Asked { questions: 1, ruled: 0 }
             }
             Work::Ask(kind) => match evaluator.each {
                 Each::Story => {
@@ -338,7 +342,7 @@ impl Desk<'_> {
                     }
                     let state = self.states.of(evaluator.state);
                     self.add(evaluator, state, question, evaluator.handling.clone());
-                    Fate::Asked { questions: 1 }
+                    Fate::Asked { questions: 1, ruled: 0 }
                 }
                 Each::ToolCall => self.put_calls(evaluator, kind),
             },
@@ -361,7 +365,7 @@ impl Desk<'_> {
                 let otherwise = Some(Ruling { label: exposed, reasoning });
                 let handling = Handling { otherwise, ..evaluator.handling.clone() };
                 self.add(evaluator, Arc::new(leaks.state()), question, handling);
-                Fate::Asked { questions: 1 }
+                Fate::Asked { questions: 1, ruled: 0 }
             }
         }
     }
@@ -374,7 +378,7 @@ impl Desk<'_> {
             let asked = steps.len();
             self.asked.truncated.push(format!("{}: the last {asked} of {all} tool calls", evaluator.name));
         }
-        let mut questions = 0;
+        let (mut questions, mut ruled) = (0, 0);
         for call in steps {
             let id = Questions::step_id(&evaluator.name, call.index);
             let question = evaluator.question(id, kind.clone(), Some(call.index));
@@ -382,13 +386,14 @@ impl Desk<'_> {
             if let Some(ruling) = evaluator.ruling(self.story, Some(call)) {
                 self.asked.handling.insert(question.id.clone(), handling);
                 self.asked.ruled.push((question, ruling));
+                ruled += 1;
                 continue;
             }
             let state = self.states.of(evaluator.state);
             self.add(evaluator, state, question, handling);
             questions += 1;
         }
-        if questions == 0 { Fate::Ruled } else { Fate::Asked { questions } }
+        if questions == 0 { Fate::Ruled } else { Fate::Asked { questions, ruled } }
     }
 
     fn measure(&mut self, metric: &Metric) -> Fate {
@@ -399,7 +404,7 @@ impl Desk<'_> {
             prompt: metric.prompt.clone(),
             schema: Arc::clone(&metric.schema),
         });
-        Fate::Asked { questions: 1 }
+        Fate::Asked { questions: 1, ruled: 0 }
     }
 
     fn rule(&mut self, evaluator: &Evaluator, question: Question, ruling: Ruling) {

@@ -48,6 +48,8 @@ pub enum Fate {
     Asked {
         /// How many.
         questions: usize,
+        /// Questions beside those that a rule has answered already.
+        ruled: usize,
     },
     /// A rule has answered already.
     Ruled,
@@ -100,8 +102,10 @@ impl Fate {
 impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fate::Asked { questions: 1 } => f.write_str("1 question"),
-            Fate::Asked { questions } => write!(f, "{questions} questions"),
+            Fate::Asked { questions, ruled } => {
+                write!(f, "{questions} question{}", if *questions == 1 { "" } else { "s" })?;
+                if *ruled > 0 { write!(f, ", {ruled} answered by a rule") } else { Ok(()) }
+            }
             Fate::Ruled => f.write_str("answered by a rule"),
             Fate::NotMatched { what, wanted, found: Some(found) } => {
                 write!(f, "{what} is {found:?}, and match wants {wanted:?}")

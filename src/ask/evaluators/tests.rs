@@ -194,7 +194,7 @@ fn evaluators_of_calls_ask_once_for_each_and_no_more_than_allowed() {
     assert_eq!(asked.inquiries.len(), 1);
     let text = asked.inquiries[0].questions[1].instructions.as_str().unwrap();
     assert!(text.contains("step 4 of the state"), "{text}");
-    assert_eq!(selections[0].fate, Fate::Asked { questions: 2 });
+    assert_eq!(selections[0].fate, Fate::Asked { questions: 2, ruled: 0 });
     let (asked, _) = ask("{ grounding: false, max_steps: 1, use: [tool_choice] }", &agent(), None);
     assert_eq!(ids(&asked), ["tool_choice:4"]);
     assert_eq!(asked.truncated, ["tool_choice: the last 1 of 2 tool calls"]);
@@ -461,7 +461,10 @@ fn what_is_certain_is_ruled_and_the_rest_is_asked() {
         asked.ruled.iter().map(|(question, ruling)| (question.id.as_str(), ruling.label.as_str())).collect();
     assert_eq!(ruled, [("tool_arguments:4", "invalid"), ("system_prompt_leak", "leaked")]);
     assert_eq!(asked.handling["tool_arguments:4"].step, Some(4));
-    assert_eq!(fates(&selections), ["tool_arguments: 1 question", "system_prompt_leak: answered by a rule"]);
+    assert_eq!(
+        fates(&selections),
+        ["tool_arguments: 1 question, 1 answered by a rule", "system_prompt_leak: answered by a rule"]
+    );
 
     // The operator's own labels have no such word: a model is asked.
     let own = "{ grounding: false, use: [tool_arguments], evaluators: { tool_arguments: { criteria: { good: g, bad: b }, fail: [bad] } } }";
