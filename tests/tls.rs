@@ -1,25 +1,31 @@
-//! TLS, mTLS and tokens on every listener of the daemon, with real certificates and real clients.
+//! TLS, mTLS and tokens on every listener of the daemon and towards every server that it calls, with real certificates, clients
+//! and servers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use assayd::config::Config;
-use assayd::decide::{self, DecideError, Reply, Scripted};
-use assayd::domain::Inquiry;
+use assayd::decide::{self, DecideError, ModelName, RemoteConfig, Reply, Scripted};
+use assayd::domain::{Inquiry, Kind, Period, Question, Subject, Time};
 use assayd::emit::JsonlConfig;
-use assayd::net::{TlsClient, TlsServer};
+use assayd::gsar::CallbackTarget;
+use assayd::judge::{self, Ask, JudgeErrorKind, OpenAiConfig};
+use assayd::net::{Acceptor, Limits, TlsClient, TlsServer, accept};
 use assayd::pipeline::{Addresses, App, Assayer, Ended, StartError};
 use assayd::receive::{Grpc, Http};
+use assayd::score::{Entry, Run, RunLimits};
 use assayd::secret::Secret;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use prost::Message;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
 /// An authority and the files of what it signs.
@@ -295,4 +301,167 @@ async fn files_that_cannot_be_used_stop_the_start_with_their_names() {
         let told = error.to_string();
         assert!(told.starts_with("receive.tls: ") && told.contains(word), "{told}");
     }
+}
+
+/// What the daemon calls: a server that wants a client's certificate and answers every request with the same JSON.
+struct Callee {
+    port: u16,
+    _stop: DropGuard,
+}
+
+impl Callee {
+    async fn open(tls: &TlsServer, answer: Value) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stop = CancellationToken::new();
+        let limits = Limits { connections: 16, handshake: Duration::from_secs(10) };
+        let acceptor = Acceptor::open(tls, &["http/1.1"]).unwrap();
+        let mut connections = accept(listener, Some(acceptor), limits, stop.clone());
+        let app = axum::Router::new().fallback(move || async move { axum::Json(answer) });
+        tokio::spawn(async move {
+            while let Some(connection) = connections.recv().await {
+                let service = hyper_util::service::TowerToHyperService::new(app.clone());
+                tokio::spawn(async move {
+                    let io = hyper_util::rt::TokioIo::new(connection);
+                    let server =
+                        hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+                    // A client that goes away is none of this test's business.
+                    let _ = server.serve_connection(io, service).await;
+                });
+            }
+        });
+        Self { port, _stop: stop.drop_guard() }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+}
+
+/// Authorities of both sides; what a server shows and asks for, and what a client that is let in shows.
+fn parties(folder: &Path) -> (TlsServer, TlsClient) {
+    let (servers, clients) = (Authority::new(folder, "servers"), Authority::new(folder, "clients"));
+    let (certificate, key) = servers.sign("localhost");
+    let server = TlsServer { certificate, key, client_ca: Some(clients.ca()) };
+    let (certificate, key) = clients.sign("assayd");
+    (server, TlsClient { ca: Some(servers.ca()), certificate: Some(certificate), key: Some(key) })
+}
+
+/// The same without the client's certificate, and without the authority.
+fn unprepared(client: &TlsClient) -> [Option<TlsClient>; 2] {
+    [Some(TlsClient { ca: client.ca.clone(), ..TlsClient::default() }), None]
+}
+
+fn inquiry() -> Inquiry {
+    let kind = Kind::Noul { if_true: None, if_false: None };
+    let question = Question {
+        id: "fits".to_owned(),
+        kind,
+        instructions: json!("Does it fit?"),
+        subject: Subject::General,
+    };
+    Inquiry::new(std::sync::Arc::new(json!("a state")), vec![question])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_decision_model_is_reached_with_own_authorities_and_a_certificate_and_not_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, client) = parties(folder.path());
+    let house = House::open(config(folder.path(), |config| config.serve.tls = Some(server))).await;
+    let desk = |tls: Option<TlsClient>| {
+        let remote = RemoteConfig {
+            url: Some(format!("https://localhost:{}", house.at.admin.port())),
+            tls,
+            ..RemoteConfig::default()
+        };
+        let model = ModelName::Systemone(Box::new(remote));
+        decide::start(&decide::Config { model, ..decide::Config::default() }).unwrap()
+    };
+    let known = desk(Some(client.clone()));
+    assert!(known.reached().await, "{:?}", known.health());
+    let reply = known.ask(inquiry()).await.unwrap();
+    assert!(reply.decisions[0].is_ok(), "{:?}", reply.decisions);
+    for tls in unprepared(&client) {
+        assert!(!desk(tls).ready().await);
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_is_asked_with_own_authorities_and_a_certificate_and_not_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, client) = parties(folder.path());
+    let said = r#"{"answers":{"q1":{"reasoning":"It does.","answer":"yes"}}}"#;
+    let callee = Callee::open(
+        &server,
+        json!({
+            "choices": [{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }],
+            "usage": { "prompt_tokens": 10, "completion_tokens": 10 },
+        }),
+    )
+    .await;
+    let ask = |tls: Option<TlsClient>| {
+        let openai =
+            OpenAiConfig { url: callee.url("/v1"), model: "judge".into(), ..OpenAiConfig::default() };
+        let config = judge::Config {
+            openai: Some(openai),
+            tls,
+            attempts: 1.try_into().unwrap(),
+            ..judge::Config::default()
+        };
+        let judge = judge::build(&config).unwrap().unwrap();
+        async move { judge.judge(&Ask { inquiries: vec![inquiry()] }).await }
+    };
+    let judged = ask(Some(client.clone())).await.unwrap();
+    assert_eq!(judged.answers.len(), 1);
+    for tls in unprepared(&client) {
+        let error = ask(tls).await.unwrap_err();
+        assert!(matches!(error.kind, JudgeErrorKind::Unreachable { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_called_back_with_own_authorities_and_a_certificate_and_not_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, client) = parties(folder.path());
+    let callee = Callee::open(&server, json!({ "synthesis": "It ships on Monday.", "evidence": [] })).await;
+    let mut ways = vec![(Some(client.clone()), true)];
+    ways.extend(unprepared(&client).map(|tls| (tls, false)));
+    for (number, (tls, is_let_in)) in ways.into_iter().enumerate() {
+        let target = CallbackTarget { url: callee.url("/gsar/"), key: None, tls };
+        let agent = assayd::gsar::Agent::new(&assayd::gsar::Config {
+            callbacks: vec![target],
+            callback_timeout: Period::seconds(20),
+            ..assayd::gsar::Config::default()
+        })
+        .unwrap();
+        let callbacks =
+            assayd::gsar::Callbacks { regenerate: callee.url("/gsar/a"), replan: callee.url("/gsar/b") };
+        let first = Entry { synthesis: "It ships.".to_owned(), evidence: Some(json!([])), key: None };
+        let run = Run::open("a-run".to_owned(), RunLimits::default(), first, Time(1));
+        let reply = agent.call(&callbacks, &run).await;
+        assert_eq!(reply.is_ok(), is_let_in, "{number}: {reply:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clients_files_that_cannot_be_used_are_named_with_their_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let tls = Some(TlsClient { ca: Some(folder.path().join("none.pem")), ..TlsClient::default() });
+    let openai = OpenAiConfig { url: "https://j/v1".into(), model: "j".into(), ..OpenAiConfig::default() };
+    let judge = judge::Config { openai: Some(openai), tls: tls.clone(), ..judge::Config::default() };
+    let told = judge::build(&judge).err().unwrap().to_string();
+    assert!(told.starts_with("judge.tls: ") && told.contains("none.pem"), "{told}");
+    let remote = RemoteConfig { url: Some("https://d".into()), tls: tls.clone(), ..RemoteConfig::default() };
+    let model = ModelName::Systemone(Box::new(remote));
+    let told =
+        decide::start(&decide::Config { model, ..decide::Config::default() }).err().unwrap().to_string();
+    assert!(told.starts_with("decide.model.systemone.tls: ") && told.contains("none.pem"), "{told}");
+    let target = CallbackTarget { url: "https://a/".into(), key: None, tls };
+    let config = assayd::gsar::Config { callbacks: vec![target], ..assayd::gsar::Config::default() };
+    let told = assayd::gsar::Agent::new(&config).err().unwrap().to_string();
+    assert!(
+        told.starts_with("gsar.callbacks, the tls of https://a/: ") && told.contains("none.pem"),
+        "{told}"
+    );
 }

@@ -51,6 +51,12 @@ pub enum DecideError {
         /// Whether another try may help.
         fault: Fault,
     },
+    /// It must not be asked, since what must be masked before it cannot be.
+    #[error("the decision model is not asked, since what must be masked cannot be: {reason}")]
+    Unmasked {
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl DecideError {
@@ -73,6 +79,7 @@ impl DecideError {
             | DecideError::Miscounted { .. }
             | DecideError::NotFinite => Fault::Poison,
             DecideError::Remote { fault, .. } => *fault,
+            DecideError::Unmasked { .. } => Fault::Fatal,
         }
     }
 }
@@ -105,6 +112,14 @@ pub enum LoadError {
         api: &'static str,
         /// Why not.
         source: crate::secret::SecretError,
+    },
+    /// The TLS files for a remote model cannot be used.
+    #[error("decide.model.{api}.tls: {source}")]
+    RemoteTls {
+        /// `systemone` or `decisions`.
+        api: &'static str,
+        /// Why not.
+        source: crate::net::TlsError,
     },
     /// The client of a remote model cannot be made.
     #[error("cannot make the client of the remote decision model: {source}")]

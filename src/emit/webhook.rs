@@ -1,7 +1,6 @@
 //! Failing verdicts to an address of the operator's: JSON, signed, tried again for a while, and never to a place that a name
 //! was bent to.
 
-mod guard;
 mod sign;
 #[cfg(test)]
 mod tests;
@@ -13,14 +12,16 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode, Url};
 use tokio_util::sync::CancellationToken;
 
-use self::guard::Guard;
 use super::config::{RetryConfig, WebhookConfig};
 use super::{EmitError, Sink, web};
 use crate::domain::Verdict;
 use crate::error::Fault;
 use crate::metrics;
+use crate::net::AddressGuard;
 
 const SINK: &str = "webhook";
+/// Ends the message of a refused address.
+const ADVICE: &str = "emit.webhook.allow_addresses lets it through";
 
 /// An address that verdicts are posted to.
 pub struct Webhook {
@@ -53,7 +54,7 @@ impl Webhook {
         last_call: CancellationToken,
     ) -> Result<Self, EmitError> {
         let fatal = |message: String| EmitError { sink: SINK, message, fault: Fault::Fatal };
-        let guard = Guard::new(config.allow_addresses.clone());
+        let guard = AddressGuard::new(config.allow_addresses.clone(), ADVICE);
         let url = Url::parse(&config.url).map_err(|error| fatal(format!("{}: {error}", config.url)))?;
         guard.admit_literal(&url).map_err(fatal)?;
         let client = web::client(config.timeout.0, config.tls.as_ref())
@@ -122,7 +123,7 @@ impl Webhook {
             Ok(response) => response,
             Err(error) => {
                 let message = web::unreachable(&error);
-                let refused = guard::refused(&error);
+                let refused = AddressGuard::has_refused(&error);
                 return if refused {
                     Attempt::Never(message)
                 } else {

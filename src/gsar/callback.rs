@@ -5,11 +5,14 @@ use std::time::Duration;
 use reqwest::{Client, Url, redirect};
 use serde::{Deserialize, Serialize};
 
-use super::{CallbackError, CallbackTarget, Config};
+use super::{CallbackError, CallbackSetupError, CallbackTarget, Config};
 use crate::domain::Json;
+use crate::net::AddressGuard;
 use crate::score::{Phase, Run};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Ends the message of a refused address.
+const ADVICE: &str = "list the address itself in gsar.callbacks if it is meant";
 
 /// Where an agent is called back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,22 +38,41 @@ pub struct Reply {
 /// run can make the daemon call another place.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    client: Client,
-    targets: Vec<CallbackTarget>,
+    targets: Vec<Target>,
     max_bytes: usize,
+}
+
+/// A place that may be called, and the client for it: each may want another certificate.
+#[derive(Debug, Clone)]
+struct Target {
+    place: CallbackTarget,
+    client: Client,
+}
+
+impl Target {
+    fn open(place: &CallbackTarget, config: &Config) -> Result<Self, CallbackSetupError> {
+        let builder = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(config.callback_timeout.0)
+            .redirect(redirect::Policy::none())
+            // A proxy would resolve the name itself, past the guard.
+            .no_proxy()
+            .dns_resolver(AddressGuard::new(Vec::new(), ADVICE))
+            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")));
+        let tls = place.tls.clone().unwrap_or_default();
+        let builder = tls
+            .apply(builder)
+            .map_err(|source| CallbackSetupError::Tls { url: place.url.clone(), source })?;
+        Ok(Self { place: place.clone(), client: builder.build().map_err(CallbackSetupError::Client)? })
+    }
 }
 
 impl Agent {
     /// The client that `config` allows.
-    pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
-        let client = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(config.callback_timeout.0)
-            .redirect(redirect::Policy::none())
-            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        let max_bytes = config.max_run_bytes.as_usize();
-        Ok(Self { client, targets: config.callbacks.clone(), max_bytes })
+    pub fn new(config: &Config) -> Result<Self, CallbackSetupError> {
+        let targets: Result<Vec<Target>, _> =
+            config.callbacks.iter().map(|place| Target::open(place, config)).collect();
+        Ok(Self { targets: targets?, max_bytes: config.max_run_bytes.as_usize() })
     }
 
     /// Whether both places may be called.
@@ -64,14 +86,15 @@ impl Agent {
         let place = if run.phase() == Phase::Evidence { &callbacks.replan } else { &callbacks.regenerate };
         let (url, target) = self.target(place)?;
         let shown = shown(&url);
-        let mut request = self.client.post(url).json(&question(run));
-        if let Some(key) = &target.key {
+        let mut request = target.client.post(url).json(&question(run));
+        if let Some(key) = &target.place.key {
             let key = key.reveal().map_err(|source| CallbackError::Key { url: shown.clone(), source })?;
             request = request.bearer_auth(key.expose());
         }
-        let failed = |error: reqwest::Error| CallbackError::Call {
-            url: shown.clone(),
-            reason: error.without_url().to_string(),
+        let failed = |error: reqwest::Error| {
+            let (url, refused) = (shown.clone(), AddressGuard::has_refused(&error));
+            let reason = reason(error);
+            if refused { CallbackError::Refused { url, reason } } else { CallbackError::Call { url, reason } }
         };
         let mut response = request.send().await.map_err(failed)?;
         if !response.status().is_success() {
@@ -89,10 +112,12 @@ impl Agent {
             .map_err(|error| CallbackError::Reply { url: shown, reason: error.to_string() })
     }
 
-    fn target(&self, url: &str) -> Result<(Url, &CallbackTarget), CallbackError> {
-        let parsed = Url::parse(url).ok().filter(|url| url.has_host() && url.username().is_empty());
+    fn target(&self, url: &str) -> Result<(Url, &Target), CallbackError> {
+        let parsed = Url::parse(url)
+            .ok()
+            .filter(|url| url.has_host() && url.username().is_empty() && url.password().is_none());
         let parsed = parsed.ok_or_else(|| CallbackError::Url { url: url.to_owned() })?;
-        let target = self.targets.iter().find(|target| is_below(&parsed, &target.url));
+        let target = self.targets.iter().find(|target| is_below(&parsed, &target.place.url));
         target
             .map(|target| (parsed.clone(), target))
             .ok_or_else(|| CallbackError::NotAllowed { url: shown(&parsed) })
@@ -116,6 +141,19 @@ fn shown(url: &Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
     url.into()
+}
+
+/// Why a call failed, without the address: its query may hold a secret.
+fn reason(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut told = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        told.push_str(": ");
+        told.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    told
 }
 
 /// What the agent is told: the decision, and what stands against its answer.
@@ -142,8 +180,10 @@ mod tests {
     use super::*;
 
     fn agent(targets: &[&str]) -> Agent {
-        let callbacks =
-            targets.iter().map(|url| CallbackTarget { url: (*url).to_owned(), key: None }).collect();
+        let callbacks = targets
+            .iter()
+            .map(|url| CallbackTarget { url: (*url).to_owned(), key: None, tls: None })
+            .collect();
         Agent::new(&Config { callbacks, ..Config::default() }).unwrap()
     }
 
@@ -169,6 +209,9 @@ mod tests {
             "https://agents.internal:8443/gsar",
             "https://agents.internal.evil.example/gsar",
             "https://agents.internal@evil.example/gsar",
+            "https://:secret@agents.internal/gsar",
+            "https://agents.internal/gsar/%2e%2e/admin",
+            "https://agents.internal\\@evil.example/gsar",
             "http://169.254.169.254/latest/meta-data",
             "http://127.0.0.1:9001/",
             "file:///etc/passwd",

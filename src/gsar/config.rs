@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
+use crate::net::TlsClient;
 use crate::score::RunLimits;
 use crate::secret::Secret;
 
@@ -23,7 +24,8 @@ pub struct Config {
     pub idle: Period,
     /// How long a finished run can be read.
     pub keep: Period,
-    /// Where the daemon may call an agent back. Only URLs below one of these are called; none are if the list is empty.
+    /// Where the daemon may call an agent back. Only URLs below one of these are called; none are if the list is empty. Redirects
+    /// are not followed, no proxy is used, and a name that leads to a link-local or metadata address is not called.
     pub callbacks: Vec<CallbackTarget>,
     /// How long an agent may take to answer a callback.
     pub callback_timeout: Period,
@@ -38,6 +40,9 @@ pub struct CallbackTarget {
     /// Sent as a bearer token with every call below this URL.
     #[serde(default)]
     pub key: Option<Secret>,
+    /// Authorities and a certificate of assayd's own for `https`, beyond the system's authorities.
+    #[serde(default)]
+    pub tls: Option<TlsClient>,
 }
 
 impl Default for Config {
@@ -63,7 +68,10 @@ impl Config {
         if self.limits.max_cost_usd.is_some_and(|most| !most.is_finite() || most < 0.0) {
             problems.push("gsar.limits.max_cost_usd must be a number from 0".to_owned());
         }
-        for target in &self.callbacks {
+        for (position, target) in self.callbacks.iter().enumerate() {
+            if let Some(tls) = &target.tls {
+                tls.check(&format!("gsar.callbacks[{position}].tls"), problems);
+            }
             let is_http = reqwest::Url::parse(&target.url)
                 .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
             if !is_http {

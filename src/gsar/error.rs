@@ -26,6 +26,22 @@ pub enum StoreError {
     },
 }
 
+/// Why the clients for callbacks cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CallbackSetupError {
+    /// The TLS files of a place cannot be used.
+    #[error("gsar.callbacks, the tls of {url}: {source}")]
+    Tls {
+        /// The place.
+        url: String,
+        /// Why not.
+        source: crate::net::TlsError,
+    },
+    /// A client cannot be made.
+    #[error("cannot make the client for callbacks: {0}")]
+    Client(reqwest::Error),
+}
+
 /// Why an agent's callback brought no new answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CallbackError {
@@ -52,6 +68,14 @@ pub enum CallbackError {
     /// The call failed on its way.
     #[error("the call to {url} failed: {reason}")]
     Call {
+        /// The place, without its query.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The place's name leads to an address that is not called.
+    #[error("{url} is not called: {reason}")]
+    Refused {
         /// The place, without its query.
         url: String,
         /// Why.

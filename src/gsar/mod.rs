@@ -8,5 +8,5 @@ mod store;
 
 pub use callback::{Agent, Callbacks, Reply};
 pub use config::{CallbackTarget, Config};
-pub use error::{CallbackError, StoreError};
+pub use error::{CallbackError, CallbackSetupError, StoreError};
 pub use store::{Record, Store};

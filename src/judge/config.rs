@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
+use crate::net::TlsClient;
 
 pub use prices::{PriceBasis, Pricing};
 pub use provider::{AnthropicConfig, BedrockConfig, OpenAiConfig};
@@ -27,6 +28,8 @@ pub struct Config {
     pub anthropic: Option<AnthropicConfig>,
     /// A model of AWS Bedrock.
     pub bedrock: Option<BedrockConfig>,
+    /// Authorities and a certificate of assayd's own for `https`, beyond the system's authorities.
+    pub tls: Option<TlsClient>,
     /// How long one ask may take with all waits and attempts; then the decision model's answers stay.
     pub deadline: Period,
     /// How long one HTTP attempt may take.
@@ -75,6 +78,7 @@ impl Default for Config {
             openai: None,
             anthropic: None,
             bedrock: None,
+            tls: None,
             deadline: Period::seconds(90),
             attempt_timeout: Period::seconds(60),
             attempts: NonZeroU32::new(4).expect("4 is not zero"),
@@ -215,6 +219,9 @@ impl Config {
             if prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
                 problems.push(format!("judge.prices.{model}: prices must be numbers from 0"));
             }
+        }
+        if let Some(tls) = &self.tls {
+            tls.check("judge.tls", problems);
         }
         let given: Vec<Provider<'_>> = self.providers().into_iter().flatten().collect();
         if given.len() > 1 {

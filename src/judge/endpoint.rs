@@ -77,11 +77,11 @@ impl Endpoint {
             }
         };
         // A redirect would carry the key and the trace's content to a place that nobody configured.
-        let client = Client::builder()
+        let builder = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none())
-            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")));
+        let client = config.tls.clone().unwrap_or_default().apply(builder)?.build()?;
         let settings = Settings {
             model: provider.model().to_owned(),
             max_output_tokens: config.max_output_tokens.get(),

@@ -343,6 +343,9 @@ pub enum BuildError {
         /// The setting.
         setting: &'static str,
     },
+    /// The files of `judge.tls` cannot be used.
+    #[error("judge.tls: {0}")]
+    Tls(#[from] crate::net::TlsError),
     /// This build cannot sign AWS requests.
     #[error(
         "judge.bedrock: this build cannot sign AWS requests; build assayd with `--features bedrock`, or give a Bedrock API key in judge.bedrock.key"

@@ -1,13 +1,16 @@
-//! What all listeners and clients of the house share: connections accepted under limits, TLS on both sides, bearer tokens.
+//! What all listeners and clients of the house share: connections accepted under limits, TLS on both sides, bearer tokens,
+//! addresses that are not called.
 
 mod accept;
 mod config;
+mod special;
 mod stream;
 mod tls;
 mod tokens;
 
 pub use accept::{Limits, accept};
 pub use config::{TlsClient, TlsServer};
+pub use special::AddressGuard;
 pub use stream::Connection;
 pub use tls::{Acceptor, TlsError};
 pub use tokens::Tokens;

@@ -41,7 +41,7 @@ impl Keeping {
         for problem in problems {
             tracing::error!(%problem, "a run of GSAR's loop cannot be read; its file is left where it is");
         }
-        let agent = Agent::new(config).map_err(StartError::Agent)?;
+        let agent = Agent::new(config)?;
         let (runs, commands) = Runs::new(COMMANDS);
         let stop = CancellationToken::new();
         let keeper = Keeper {

@@ -52,9 +52,9 @@ pub enum StartError {
     /// The runs of GSAR's loop cannot be read.
     #[error(transparent)]
     Runs(#[from] crate::gsar::StoreError),
-    /// The client for callbacks cannot be made.
-    #[error("cannot make the client for callbacks: {0}")]
-    Agent(reqwest::Error),
+    /// The clients for callbacks cannot be made.
+    #[error(transparent)]
+    Agent(#[from] crate::gsar::CallbackSetupError),
     /// Kafka cannot be read, or can no longer be.
     #[error(transparent)]
     Kafka(#[from] crate::receive::KafkaFailure),

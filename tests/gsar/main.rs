@@ -317,6 +317,7 @@ async fn the_daemon_drives_a_run_by_the_agents_callbacks() {
     let target = CallbackTarget {
         url: format!("{}/gsar/", agent.uri()),
         key: Some(assayd::secret::Secret::File(key)),
+        tls: None,
     };
     let house = House::open(folder.path(), |config| config.gsar.callbacks = vec![target]).await;
     let callbacks = json!({

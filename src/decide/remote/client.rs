@@ -60,10 +60,14 @@ impl Client {
             tracing::warn!(address = %place(&endpoint), "the decision model's key goes over plain HTTP");
         }
         // A redirect would carry the key and the trace's content to a place that nobody configured.
-        let http = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none())
-            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")))
+            .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")));
+        let tls = config.tls.clone().unwrap_or_default();
+        let http = tls
+            .apply(builder)
+            .map_err(|source| LoadError::RemoteTls { api: api.word(), source })?
             .build()
             .map_err(|source| LoadError::RemoteClient { source: source.into() })?;
         Ok(Self {

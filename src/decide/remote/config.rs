@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Api;
 use crate::domain::{Kind, Period};
+use crate::net::TlsClient;
 use crate::secret::{Revealed, Secret, SecretError};
 
 /// In this variable a key for an address that names none is looked for, unless it is the hosted service's.
@@ -24,6 +25,8 @@ pub struct RemoteConfig {
     /// The key; read at the start and again when it is refused. Not given: for the hosted service `TYPESAFE_API_KEY` (or
     /// `OPENAI_API_KEY`), for other addresses `ASSAYD_DECIDE_KEY`, if it is set.
     pub key: Option<Secret>,
+    /// Authorities and a certificate of assayd's own for `https`, beyond the system's authorities.
+    pub tls: Option<TlsClient>,
     /// Whether a server that serves other models than `model` is an error at the start, or only a warning.
     pub check_model: bool,
     /// How long an inquiry may take with all waits and attempts.
@@ -73,6 +76,7 @@ impl Default for RemoteConfig {
             url: None,
             model: None,
             key: None,
+            tls: None,
             check_model: true,
             deadline: Period::seconds(60),
             attempts: NonZeroU32::new(5).expect("5 is not zero"),
@@ -108,6 +112,9 @@ impl RemoteConfig {
             problems.push(format!(
                 "{section}.url ({url:?}) must be an address that starts with http:// or https://"
             ));
+        }
+        if let Some(tls) = &self.tls {
+            tls.check(&format!("{section}.tls"), problems);
         }
         if self.kinds.is_empty() {
             problems.push(format!("{section}.kinds is empty: such a model answers nothing"));

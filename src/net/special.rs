@@ -1,4 +1,4 @@
-//! Where a webhook may not go: link-local addresses, which cloud machines ask for their own credentials, and what is no
+//! Where the daemon does not go when others had a say in the address: link-local addresses, which cloud machines ask for their own credentials, and what is no
 //! machine at all. Checked on the address that is connected to, so that a name cannot be bent after the check.
 
 use std::error::Error;
@@ -11,8 +11,9 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Decides on addresses, and resolves names to those that may be connected to.
 #[derive(Debug, Clone)]
-pub(super) struct Guard {
+pub struct AddressGuard {
     allowed: Arc<[IpAddr]>,
+    advice: &'static str,
 }
 
 /// No address of a name may be connected to.
@@ -20,27 +21,26 @@ pub(super) struct Guard {
 struct Refused {
     host: String,
     address: IpAddr,
+    advice: &'static str,
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refused { host, address } = self;
-        write!(
-            f,
-            "{host} is at {address}, a link-local, metadata or special address; emit.webhook.allow_addresses lets it through"
-        )
+        let Refused { host, address, advice } = self;
+        write!(f, "{host} is at {address}, a link-local, metadata or special address; {advice}")
     }
 }
 
 impl Error for Refused {}
 
-impl Guard {
-    pub(super) fn new(allowed: Vec<IpAddr>) -> Self {
-        Self { allowed: allowed.into() }
+impl AddressGuard {
+    /// A guard that lets these special addresses through. `advice` ends the message of a refusal.
+    pub fn new(allowed: Vec<IpAddr>, advice: &'static str) -> Self {
+        Self { allowed: allowed.into(), advice }
     }
 
     /// A URL whose host is an address is never resolved, so it is checked here.
-    pub(super) fn admit_literal(&self, url: &Url) -> Result<(), String> {
+    pub fn admit_literal(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() else {
             return Ok(());
@@ -48,15 +48,27 @@ impl Guard {
         if self.admits(address) {
             return Ok(());
         }
-        Err(Refused { host: "the url's host".to_owned(), address }.to_string())
+        Err(Refused { host: "the url's host".to_owned(), address, advice: self.advice }.to_string())
     }
 
     fn admits(&self, address: IpAddr) -> bool {
         self.allowed.contains(&address) || !is_special(address)
     }
+
+    /// Whether a request failed since a guard refused its address.
+    pub fn has_refused(error: &reqwest::Error) -> bool {
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            if inner.is::<Refused>() {
+                return true;
+            }
+            cause = inner.source();
+        }
+        false
+    }
 }
 
-impl Resolve for Guard {
+impl Resolve for AddressGuard {
     fn resolve(&self, name: Name) -> Resolving {
         let guard = self.clone();
         Box::pin(async move {
@@ -67,24 +79,13 @@ impl Resolve for Guard {
                 found.into_iter().filter(|address| guard.admits(address.ip())).collect();
             match first {
                 Some(address) if good.is_empty() => {
-                    Err(Box::new(Refused { host, address }) as Box<dyn Error + Send + Sync>)
+                    Err(Box::new(Refused { host, address, advice: guard.advice })
+                        as Box<dyn Error + Send + Sync>)
                 }
                 _ => Ok(Box::new(good.into_iter()) as Addrs),
             }
         })
     }
-}
-
-/// Whether a request failed since the guard refused its address.
-pub(super) fn refused(error: &reqwest::Error) -> bool {
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        if inner.is::<Refused>() {
-            return true;
-        }
-        cause = inner.source();
-    }
-    false
 }
 
 /// AWS, Azure and Google serve metadata at link-local addresses; these clouds elsewhere too.
@@ -111,6 +112,10 @@ fn is_special(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn guard(allowed: &[&str]) -> AddressGuard {
+        AddressGuard::new(allowed.iter().map(|address| address.parse().unwrap()).collect(), "allow it")
+    }
 
     #[test]
     fn metadata_and_special_addresses_are_refused_and_networks_of_ones_own_are_not() {
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_address_in_the_url_is_checked_in_every_spelling_and_can_be_allowed() {
-        let strict = Guard::new(Vec::new());
+        let strict = guard(&[]);
         let spellings = [
             "http://169.254.169.254/latest",
             "http://0xa9fea9fe/",
@@ -150,15 +155,15 @@ mod tests {
         for url in spellings {
             assert!(strict.admit_literal(&Url::parse(url).unwrap()).is_err(), "{url}");
         }
-        let lenient = Guard::new(vec!["169.254.169.254".parse().unwrap()]);
+        let lenient = guard(&["169.254.169.254"]);
         assert!(lenient.admit_literal(&Url::parse("http://169.254.169.254/").unwrap()).is_ok());
         assert!(strict.admit_literal(&Url::parse("https://hooks.internal/").unwrap()).is_ok());
     }
 
     #[tokio::test]
     async fn a_name_leads_only_to_addresses_that_are_admitted() {
-        let found = Guard::new(Vec::new()).resolve("localhost".parse().unwrap()).await.unwrap();
+        let found = guard(&[]).resolve("localhost".parse().unwrap()).await.unwrap();
         assert!(found.count() > 0);
-        assert!(Guard::new(Vec::new()).resolve("0.0.0.0".parse().unwrap()).await.is_err());
+        assert!(guard(&[]).resolve("0.0.0.0".parse().unwrap()).await.is_err());
     }
 }
