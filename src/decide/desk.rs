@@ -69,6 +69,12 @@ impl Desk {
         Self { info: Arc::new(info), health, backend: Arc::new(backend), fitted: Some(fitted) }
     }
 
+    /// The same model with another answerer, made of this one, before it.
+    pub fn behind(self, answerer: impl FnOnce(Desk) -> Arc<dyn Backend>) -> Self {
+        let (info, health, fitted) = (Arc::clone(&self.info), self.health.clone(), self.fitted.clone());
+        Self { info, health, backend: answerer(self), fitted }
+    }
+
     /// What the probabilities are calibrated by.
     pub fn fitted(&self) -> Option<&Fitted> {
         self.fitted.as_deref()

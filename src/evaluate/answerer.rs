@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::decide::{self, Desk};
 use crate::domain::{Inquiry, Nobody};
 use crate::judge::{self, Ask, Judge, Pricing};
-use crate::pipeline::{StartError, discreet};
+use crate::pipeline::{StartError, discreet, discreet_desk};
 
 /// A backend that is loaded, or whose client is made.
 pub enum Answerer {
@@ -54,7 +54,8 @@ impl Answerer {
             let judge = discreet(&config.redact, judge.ok_or_else(missing)?).map_err(StartError::from)?;
             return Ok(Self::Judge(judge));
         }
-        Ok(Self::Decider(decide::start(&config.decide).map_err(StartError::from)?))
+        let desk = decide::start(&config.decide).map_err(StartError::from)?;
+        Ok(Self::Decider(discreet_desk(&config, desk)))
     }
 
     /// Waits until it can answer.

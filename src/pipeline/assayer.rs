@@ -7,13 +7,14 @@ use super::allowance::Allowances;
 use super::asking::Asking;
 use super::cascade::Cascade;
 use super::clock::Clock;
-use super::discreet::discreet;
+use super::discreet::{discreet, discreet_desk};
 use super::panic::caught;
 use super::tally::{Row, Tally};
 use super::{StartError, status};
 use crate::config::Config;
 use crate::decide::{self, Desk};
-use crate::domain::{Answers, Inquiry, Json, Step, StepKind, Story, Trace, Verdict};
+use crate::domain::{Answers, Inquiry, Json, Skip, Step, StepKind, Story, Trace, Value, Verdict};
+use crate::emit::{Notes, stage_now};
 use crate::judge::{self, Judge, PriceBasis, Pricing};
 use crate::measure::Fitted;
 use crate::redact::Redactor;
@@ -62,6 +63,7 @@ impl Assayer {
 
     /// An assayer before a model that is loaded already.
     pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Self {
+        let desk = discreet_desk(config, desk);
         let config = &calibrated(config, desk.fitted());
         let calibration = desk.fitted().map(Fitted::name);
         let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());
@@ -94,14 +96,7 @@ impl Assayer {
                 None
             }
         });
-        let redactor = config.decide.model.is_remote().then(|| {
-            Redactor::new(&config.redact, config.redact.decider.as_deref()).unwrap_or_else(|error| {
-                tracing::error!(%error, "nothing is masked towards the decision model: a pattern of redact cannot be used");
-                None
-            })
-        });
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
-            .with_redactor(redactor.flatten())
             .with_allowances(allowances)
             .with_partitioning(config.judge.partition);
         let tally = Tally::new(asking.evaluators().names());
@@ -177,7 +172,7 @@ impl Assayer {
     }
 
     async fn follow(&self, trace: &Trace, origin: &Origin) -> (Verdict, Option<Story>) {
-        let story = match told(trace) {
+        let story = match stage_now("convert", || told(trace), steps) {
             Ok(story) => story,
             Err(skip) => return (score::skipped(origin, &skip, &self.plan, self.clock.now()), None),
         };
@@ -192,11 +187,16 @@ impl Assayer {
         trace: Option<&Trace>,
         own: Option<Inquiry>,
     ) -> (Verdict, Answers) {
-        let (mut questions, selections) = self.asking.ask(story, trace, origin);
+        let (mut questions, selections) = stage_now(
+            "ask",
+            || self.asking.ask(story, trace, origin),
+            |(questions, _)| Notes::of([("assayd.claims", Value::Int(questions.claims.len() as i64))]),
+        );
         questions.inquiries.extend(own);
         let underway = self.tally.begin(selections);
         let answers = self.cascade.answer(&questions).await;
-        let verdict = score::verdict(origin, story, &questions, &answers, &self.plan, self.clock.now());
+        let score = || score::verdict(origin, story, &questions, &answers, &self.plan, self.clock.now());
+        let verdict = stage_now("score", score, |_| Notes::default());
         underway.end(&questions, &answers, &verdict);
         (verdict, answers)
     }
@@ -246,8 +246,14 @@ fn tell_price(pricing: &Pricing) {
     }
 }
 
+/// What a trace of the daemon's own work says of a conversion.
+fn steps(told: &Result<Story, Skip>) -> Notes {
+    let steps = told.as_ref().map_or(0, |story| story.steps.len());
+    Notes::of([("assayd.steps", Value::Int(steps as i64))])
+}
+
 /// Conversion is pure computing: a large trace gets a thread that may block.
-fn told(trace: &Trace) -> Result<Story, crate::domain::Skip> {
+fn told(trace: &Trace) -> Result<Story, Skip> {
     let started = std::time::Instant::now();
     let weight: usize = trace.spans.iter().map(|span| span.weight()).sum();
     let is_threaded = tokio::runtime::Handle::try_current()

@@ -8,11 +8,11 @@ use futures::future::join_all;
 use crate::decide::{DecideError, Desk, Reply};
 use crate::domain::{
     AnswerBy, Answers, Decision, Handling, Inquiry, JudgedPartition, Nobody, Question, Questions, Response,
-    Ruling, Standing,
+    Ruling, Standing, Value,
 };
+use crate::emit::{Notes, stage};
 use crate::judge::{Ask, Judge, JudgeError, JudgeErrorKind, Judgement, Partitioning};
 use crate::metrics;
-use crate::redact::Redactor;
 
 use super::allowance::Allowances;
 use super::measures;
@@ -25,8 +25,6 @@ pub struct Cascade {
     min_confidence: f64,
     allowances: Allowances,
     partitioning: Partitioning,
-    /// Masks what goes to a decision model outside of the house.
-    redactor: Option<Redactor>,
 }
 
 impl Cascade {
@@ -38,13 +36,7 @@ impl Cascade {
             min_confidence,
             allowances: Allowances::default(),
             partitioning: Partitioning::Off,
-            redactor: None,
         }
-    }
-
-    /// The same with a mask before the decision model.
-    pub fn with_redactor(self, redactor: Option<Redactor>) -> Self {
-        Self { redactor, ..self }
     }
 
     /// The same with limits on what evaluators may send to the judge.
@@ -74,7 +66,14 @@ impl Cascade {
     /// fails, or leaves a question open, the decision model's answer stays, and the answers say so.
     pub async fn answer(&self, questions: &Questions) -> Answers {
         let mut answers = self.decide(questions).await;
-        let measured = measures::ask(self.judge.as_deref(), &questions.measures);
+        let measured = async {
+            let asked = measures::ask(self.judge.as_deref(), &questions.measures);
+            if questions.measures.is_empty() {
+                asked.await
+            } else {
+                stage("measure", asked, |_| Notes::default()).await
+            }
+        };
         let escalated = async {
             if let Some(judge) = &self.judge {
                 self.escalate(&**judge, questions, &mut answers).await;
@@ -96,15 +95,8 @@ impl Cascade {
     }
 
     async fn decide(&self, questions: &Questions) -> Answers {
-        let asked = match &self.redactor {
-            Some(redactor) => {
-                let (masked, pieces) = redactor.inquiries(&questions.inquiries);
-                metrics::redact_masked("decider", pieces);
-                masked
-            }
-            None => questions.inquiries.clone(),
-        };
-        let replies = join_all(asked.into_iter().map(|inquiry| self.desk.ask(inquiry))).await;
+        let replies = join_all(questions.inquiries.iter().cloned().map(|inquiry| self.desk.ask(inquiry)));
+        let replies = stage("decide", replies, |replies| replied(replies)).await;
         let mut answers = Answers::default();
         for (inquiry, reply) in questions.inquiries.iter().zip(replies) {
             decided(inquiry, reply, &mut answers);
@@ -138,10 +130,11 @@ impl Cascade {
         answers.judge = Some(judge.model().to_owned());
         let wanted = open.len();
         let ask = Ask { inquiries: left_over(inquiries, &open) };
-        let judgement = match self.partitioning {
-            Partitioning::Off => judge.judge(&ask).await,
-            Partitioning::Escalated | Partitioning::Always => judge.partition(&ask).await,
+        let judging = match self.partitioning {
+            Partitioning::Off => judge.judge(&ask),
+            Partitioning::Escalated | Partitioning::Always => judge.partition(&ask),
         };
+        let judgement = stage("judge", judging, |judgement| heard(judgement, wanted)).await;
         match judgement {
             Ok(judgement) => judged(inquiries, judgement, wanted, &open, answers),
             Err(error) => {
@@ -181,6 +174,27 @@ impl Cascade {
             && Questions::is_claim(&response.id)
             && response.by != AnswerBy::Nobody(Nobody::NoEvidence)
     }
+}
+
+/// What a trace of the daemon's own work says of the decision model's replies.
+fn replied(replies: &[Result<Reply, DecideError>]) -> Notes {
+    let tokens: u64 = replies.iter().flatten().map(|reply| reply.input_tokens).sum();
+    let mut notes = Notes::of([
+        ("assayd.inquiries", Value::Int(replies.len() as i64)),
+        ("assayd.tokens", Value::Int(i64::try_from(tokens).unwrap_or(i64::MAX))),
+    ]);
+    notes.failed = replies.iter().any(Result::is_err).then_some("the decision model did not answer");
+    notes
+}
+
+/// What it says of the judge's.
+fn heard(judgement: &Result<Judgement, JudgeError>, wanted: usize) -> Notes {
+    let mut notes = Notes::of([("assayd.questions", Value::Int(wanted as i64))]);
+    match judgement {
+        Ok(judgement) => notes.attributes.push(("assayd.cached", Value::Bool(judgement.cached))),
+        Err(error) => notes.failed = Some(error.result()),
+    }
+    notes
 }
 
 /// The safe default where a judge's reply made no sense: it was asked for a partition, and nothing is known.

@@ -1,10 +1,13 @@
-//! A judge that gets markers in place of secrets and personal data. It stands before every judge that text may leave the house to.
+//! A judge and a remote decision model that get markers in place of secrets and personal data. They stand before every model that
+//! text may leave the house to, whoever asks it.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::domain::Measure;
+use crate::config;
+use crate::decide::{Backend, DecideError, Desk, Reply};
+use crate::domain::{Inquiry, Measure};
 use crate::judge::{Ask, Judge, JudgeError, Judgement, Measured, Pricing};
 use crate::metrics;
 use crate::redact::{Config, PatternError, Redactor};
@@ -15,6 +18,53 @@ pub fn discreet(config: &Config, judge: Arc<dyn Judge>) -> Result<Arc<dyn Judge>
         Some(redactor) => Arc::new(Discreet { judge, redactor }),
         None => judge,
     })
+}
+
+/// The decision model as it may be asked by this configuration: with a mask before it if it is elsewhere. If what must be masked
+/// cannot be, it answers nothing.
+pub fn discreet_desk(config: &config::Config, desk: Desk) -> Desk {
+    if !config.decide.model.is_remote() {
+        return desk;
+    }
+    match Redactor::new(&config.redact, config.redact.decider.as_deref()) {
+        Ok(None) => desk,
+        Ok(Some(redactor)) => desk.behind(|desk| Arc::new(DiscreetDesk { desk, redactor })),
+        Err(error) => {
+            // The configuration's own check has said so before.
+            tracing::error!(%error, "the decision model is not asked: what must be masked cannot be");
+            desk.behind(|desk| Arc::new(Silenced { _desk: desk, reason: error.to_string() }))
+        }
+    }
+}
+
+struct DiscreetDesk {
+    desk: Desk,
+    redactor: Redactor,
+}
+
+impl Backend for DiscreetDesk {
+    fn ask(&self, inquiry: Inquiry) -> BoxFuture<'_, Result<Reply, DecideError>> {
+        let (mut masked, pieces) = self.redactor.inquiries(std::slice::from_ref(&inquiry));
+        metrics::redact_masked("decider", pieces);
+        match masked.pop() {
+            Some(masked) => Box::pin(self.desk.ask(masked)),
+            None => Box::pin(async { Err(DecideError::Closed) }),
+        }
+    }
+}
+
+/// Stands in for a model that must not be asked.
+struct Silenced {
+    /// Kept, so that its health can still be asked for.
+    _desk: Desk,
+    reason: String,
+}
+
+impl Backend for Silenced {
+    fn ask(&self, _: Inquiry) -> BoxFuture<'_, Result<Reply, DecideError>> {
+        let reason = self.reason.clone();
+        Box::pin(async move { Err(DecideError::Unmasked { reason }) })
+    }
 }
 
 struct Discreet {
@@ -71,7 +121,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::domain::{Inquiry, Json};
+    use crate::domain::Json;
     use crate::judge::JudgeErrorKind;
 
     /// Keeps what it is asked, as text.
@@ -124,6 +174,38 @@ mod tests {
         let heard = curious.0.lock().unwrap();
         assert_eq!(heard.len(), 3);
         assert!(heard.iter().all(|text| text.contains("[EMAIL]") && !text.contains("jane")), "{heard:?}");
+    }
+
+    #[tokio::test]
+    async fn a_remote_model_hears_markers_whoever_asks_it_and_nothing_if_a_pattern_cannot_be_used() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let curious = |heard: &Arc<Mutex<Vec<String>>>| {
+            let heard = Arc::clone(heard);
+            let script = move |inquiry: &Inquiry| {
+                heard.lock().unwrap().push(format!("{inquiry:?}"));
+                Ok(Reply { decisions: Vec::new(), input_tokens: 1, truncated: false })
+            };
+            crate::decide::start_with(crate::decide::Scripted::new(script), &crate::decide::Config::default())
+                .unwrap()
+        };
+        let inquiry = || Inquiry {
+            state: Arc::new(Json::String("Write to jane.roe@posteo.de".into())),
+            questions: Vec::new(),
+            prompt: None,
+        };
+        let mut config = config::Config::default();
+        assert!(discreet_desk(&config, curious(&heard)).ask(inquiry()).await.is_ok());
+        config.decide.model = crate::decide::ModelName::parse("systemone:http://127.0.0.1:1");
+        assert!(discreet_desk(&config, curious(&heard)).ask(inquiry()).await.is_ok());
+        let wrong = crate::redact::Pattern { marker: "ORDER".into(), regex: "(".into() };
+        config.redact.patterns = vec![wrong];
+        let refused = discreet_desk(&config, curious(&heard)).ask(inquiry()).await;
+        assert!(matches!(refused, Err(DecideError::Unmasked { reason }) if reason.contains("ORDER")));
+        let heard: Vec<String> =
+            heard.lock().unwrap().iter().filter(|text| text.contains("Write")).cloned().collect();
+        assert_eq!(heard.len(), 2, "{heard:?}");
+        assert!(heard[0].contains("jane.roe") && heard[1].contains("[EMAIL]"), "{heard:?}");
+        assert!(!heard[1].contains("jane"), "{heard:?}");
     }
 
     #[tokio::test]

@@ -28,6 +28,6 @@ pub use asking::Asking;
 pub use assayer::Assayer;
 pub use cascade::Cascade;
 pub use clock::Clock;
-pub use discreet::discreet;
+pub use discreet::{discreet, discreet_desk};
 pub use gateway::Gateway;
 pub use start::StartError;

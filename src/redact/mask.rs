@@ -1,6 +1,6 @@
 //! Masking the texts of one message.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::Redactor;
@@ -37,28 +37,37 @@ impl<'a> Mask<'a> {
         }
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
-        for (range, word) in found {
-            out.push_str(&text[from..range.start]);
-            out.push_str(&self.marker(word, &text[range.clone()]));
-            from = range.end;
+        for (start, (end, word)) in found {
+            out.push_str(&text[from..start]);
+            out.push_str(&self.marker(word, &text[start..end]));
+            from = end;
         }
         out.push_str(&text[from..]);
         out
     }
 
-    /// The value with markers in its texts. A member's name says what its text is: `{"password": "…"}` is masked as `password: …`
-    /// would be.
+    /// The value with markers in its texts, its numbers and the names of its members. A member's name says what it is:
+    /// `{"password": "…"}` is masked as `password: …` would be.
     pub fn json(&mut self, value: &Json) -> Json {
         match value {
             Json::String(text) => Json::String(self.text(text)),
+            Json::Number(number) => {
+                let (shown, masked) = (number.to_string(), self.text(&number.to_string()));
+                if masked == shown { value.clone() } else { Json::String(masked) }
+            }
             Json::Array(items) => Json::Array(items.iter().map(|item| self.json(item)).collect()),
             Json::Object(members) => {
                 let masked = members.iter().map(|(name, member)| {
                     let member = match member {
                         Json::String(text) => Json::String(self.member(name, text)),
+                        Json::Number(number) => {
+                            let (shown, masked) =
+                                (number.to_string(), self.member(name, &number.to_string()));
+                            if masked == shown { member.clone() } else { Json::String(masked) }
+                        }
                         other => self.json(other),
                     };
-                    (name.clone(), member)
+                    (self.text(name), member)
                 });
                 Json::Object(masked.collect())
             }
@@ -69,32 +78,23 @@ impl<'a> Mask<'a> {
     fn member(&mut self, name: &str, text: &str) -> String {
         let named = format!("{name}: {text}");
         let start = named.len() - text.len();
-        if self.found(&named).iter().any(|(range, _)| range.start >= start) && self.found(text).is_empty() {
+        if self.found(&named).range(start..).next().is_some() && self.found(text).is_empty() {
             return self.text(&named)[start..].to_owned();
         }
         self.text(text)
     }
 
-    /// What is masked, in order and apart; the operator's own patterns have the first say.
-    fn found(&self, text: &str) -> Vec<(Range<usize>, String)> {
-        let mut all: Vec<(Range<usize>, String)> = Vec::new();
-        let is_free = |all: &[(Range<usize>, String)], range: &Range<usize>| {
-            !range.is_empty()
-                && all.iter().all(|(taken, _)| range.end <= taken.start || taken.end <= range.start)
-        };
+    /// What is masked, apart from each other: ends and markers by where they start. The operator's own patterns have the first say.
+    fn found(&self, text: &str) -> BTreeMap<usize, (usize, String)> {
+        let mut all = BTreeMap::new();
         for (marker, regex) in self.redactor.patterns.iter() {
             for found in regex.find_iter(text) {
-                if is_free(&all, &found.range()) {
-                    all.push((found.range(), marker.clone()));
-                }
+                take(&mut all, found.range(), marker);
             }
         }
         for finding in find(text, &self.redactor.kinds) {
-            if is_free(&all, &finding.range) {
-                all.push((finding.range, finding.kind.marker().to_owned()));
-            }
+            take(&mut all, finding.range, finding.kind.marker());
         }
-        all.sort_by_key(|(range, _)| range.start);
         all
     }
 
@@ -110,11 +110,21 @@ impl<'a> Mask<'a> {
     }
 }
 
+/// Takes a range unless a part of it is taken.
+fn take(all: &mut BTreeMap<usize, (usize, String)>, range: Range<usize>, marker: &str) {
+    let before = all.range(..range.end).next_back();
+    let is_free = before.is_none_or(|(_, (end, _))| *end <= range.start);
+    if is_free && !range.is_empty() {
+        all.insert(range.start, (range.end, marker.to_owned()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
+    use super::*;
     use crate::find::Kind;
     use crate::redact::{Config, Pattern, Redactor};
 
@@ -151,6 +161,35 @@ mod tests {
         let value = json!({ "password": "s3cr3t-horse", "to": ["jane.roe@posteo.de", 7], "note": "none" });
         let masked = redactor.mask().json(&value);
         assert_eq!(masked, json!({ "password": "[PASSWORD]", "to": ["[EMAIL]", 7], "note": "none" }));
+    }
+
+    #[test]
+    fn neither_numbers_nor_names_of_members_carry_out_what_texts_may_not() {
+        let redactor = redactor(&[("ORDER", r"\b48213\d\b")]);
+        let value = json!({
+            "balances": { "jane.roe@posteo.de": 12.5, "max.moritz@posteo.de": 7 },
+            "card": 4539148803436467_u64,
+            "orders": [482131, 17],
+        });
+        let masked = json!({
+            "balances": { "[EMAIL]": 12.5, "[EMAIL 2]": 7 },
+            "card": "[CARD]",
+            "orders": ["[ORDER]", 17],
+        });
+        assert_eq!(redactor.mask().json(&value), masked);
+    }
+
+    #[test]
+    fn the_first_say_holds_wherever_a_later_finding_overlaps() {
+        let mut all = BTreeMap::new();
+        take(&mut all, 10..20, "FIRST");
+        for range in [5..11, 19..25, 12..15, 0..30, 10..20, 3..3] {
+            take(&mut all, range, "LATER");
+        }
+        assert_eq!(all.len(), 1);
+        take(&mut all, 20..25, "AFTER");
+        take(&mut all, 5..10, "BEFORE");
+        assert_eq!(all.into_values().map(|(end, _)| end).collect::<Vec<_>>(), [10, 20, 25]);
     }
 
     #[test]
