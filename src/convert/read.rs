@@ -48,7 +48,8 @@ fn is_own(trace: &Trace) -> bool {
         .map(|span| (&span.resource, &span.scope))
         .chain(trace.logs.iter().map(|log| (&log.resource, &log.scope)));
     marks.into_iter().any(|(resource, scope)| {
-        resource.service() == Some("assayd")
+        resource.is_own()
+            || resource.service() == Some("assayd")
             || scope.name == "assayd"
             || scope.name.starts_with("assayd.")
             || scope.name.starts_with("assayd::")

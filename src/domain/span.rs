@@ -44,6 +44,20 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// The attribute that marks telemetry of this daemon's own: it is never evaluated, whatever a collector has made of its
+    /// service's name.
+    pub const OWN: &str = "assayd.own";
+
+    /// Whether it bears that mark.
+    pub fn is_own(&self) -> bool {
+        match self.attributes.get(Self::OWN) {
+            Some(Value::Bool(is_own)) => *is_own,
+            // Some backends make texts of everything.
+            Some(Value::String(text)) => text == "true",
+            _ => false,
+        }
+    }
+
     /// `service.name`, if it was set.
     pub fn service(&self) -> Option<&str> {
         self.attributes.text("service.name")

@@ -2,6 +2,7 @@
 
 mod kafka;
 mod otlp;
+mod traces;
 mod webhook;
 
 use std::num::NonZeroUsize;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::kafka::{KafkaConfig, ValueFormat, VerdictLetters};
 pub use self::otlp::{OtlpCompression, OtlpConfig, OtlpProtocol};
+pub use self::traces::TracesConfig;
 pub use self::webhook::WebhookConfig;
 
 use crate::domain::{ByteSize, Period};
@@ -31,6 +33,8 @@ pub struct Config {
     pub otlp: Option<OtlpConfig>,
     /// An address that failing verdicts are posted to. Not set means none.
     pub webhook: Option<WebhookConfig>,
+    /// An OTLP receiver for spans of assayd's own work. Not set means none.
+    pub traces: Option<TracesConfig>,
     /// How a write that failed for now is tried again. It is tried until it works or the daemon stops.
     pub retry: RetryConfig,
     /// The recent verdicts that `GET /v1/verdicts` and the console show.
@@ -180,6 +184,9 @@ impl Config {
         }
         if let Some(webhook) = &self.webhook {
             webhook.check(problems);
+        }
+        if let Some(traces) = &self.traces {
+            traces.check(problems);
         }
     }
 }

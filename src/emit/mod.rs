@@ -1,5 +1,6 @@
 //! Where verdicts go: standard output, JSON lines, Kafka, an OTLP receiver, a webhook, and a short memory for those who look.
-//! [`Sinks`] hands each verdict to all sinks that are configured and waits until all have it.
+//! [`Sinks`] hands each verdict to all sinks that are configured and waits until all have it. [`Traces`] sends spans of the
+//! daemon's own work.
 
 mod config;
 mod jsonl;
@@ -8,11 +9,13 @@ mod lines;
 mod masked;
 mod otlp;
 pub mod proto;
+mod receiver;
 mod recent;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sinks;
 mod stdout;
+mod traces;
 mod trim;
 mod web;
 mod webhook;
@@ -24,7 +27,7 @@ use crate::error::Fault;
 
 pub use config::{
     Config, Fsync, JsonlConfig, KafkaConfig, OtlpCompression, OtlpConfig, OtlpProtocol, RecentConfig,
-    RetryConfig, RotateConfig, ValueFormat, VerdictLetters, WebhookConfig,
+    RetryConfig, RotateConfig, TracesConfig, ValueFormat, VerdictLetters, WebhookConfig,
 };
 pub use jsonl::Jsonl;
 pub use kafka::Kafka;
@@ -33,6 +36,7 @@ pub use proto::{ProtoError, decode as from_protobuf, encode as to_protobuf};
 pub use recent::{Entry, Feed, Filter, Missed, Needle, Pair, Point, Recent, Tally, Told};
 pub use sinks::Sinks;
 pub use stdout::Stdout;
+pub use traces::{Notes, Traces, TracesTask, stage, stage_now, stage_over};
 pub use webhook::Webhook;
 
 /// Takes verdicts out of the house. `Ok` means durable there.

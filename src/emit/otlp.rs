@@ -1,7 +1,6 @@
 //! Verdicts back into traces: log records to an OTLP receiver. One task owns the connection and sends what waits together;
 //! whoever writes waits until the receiver has said that it has the records.
 
-mod client;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -14,9 +13,9 @@ use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use self::client::{Accepted, Client, Failure};
 use self::records::{Style, records, request};
 use super::config::OtlpConfig;
+use super::receiver::{Accepted, Address, Client, Failure};
 use super::{EmitError, Sink};
 use crate::domain::{Outcome, Verdict};
 use crate::error::Fault;
@@ -53,7 +52,8 @@ struct Told {
 impl Otlp {
     /// Reads certificates and starts the task. The receiver need not be there yet. Must be called within a tokio runtime.
     pub fn open(config: &OtlpConfig) -> Result<Self, EmitError> {
-        let client = Client::new(config).map_err(|message| failed(message.into(), Fault::Fatal))?;
+        let client =
+            Client::new(Address::from(config)).map_err(|message| failed(message.into(), Fault::Fatal))?;
         let (jobs, waiting) = mpsc::channel(WAITING);
         tokio::spawn(run(waiting, client, config.batch.get(), config.linger.0));
         Ok(Self { jobs, style: Style { texts: config.texts }, skipped: config.skipped })
@@ -129,7 +129,7 @@ async fn send(client: &Client, jobs: Vec<Job>) {
 async fn attempt(client: &Client, jobs: &[Job]) -> Result<(), Failure> {
     let records: Vec<LogRecord> = jobs.iter().flat_map(|job| job.records.iter().cloned()).collect();
     let sent = records.len() as u64;
-    let Accepted { rejected, message } = client.export(request(records)).await?;
+    let Accepted { rejected, message } = client.logs(request(records)).await?;
     if rejected == 0 {
         return Ok(());
     }

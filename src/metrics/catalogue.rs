@@ -675,6 +675,14 @@ pub const EMIT_REJECTED: Metric = counter(
     &[SINK],
     "Records that an OTLP receiver rejected out of a request that it took (partial success).",
 );
+/// Spans of the daemon's own work.
+pub const EMIT_OWN_SPANS: Metric = counter(
+    "assayd_emit_own_spans_total",
+    "spans",
+    &[closed("result", &["sent", "dropped", "failed", "rejected"])],
+    "Spans of the daemon's own work: sent, dropped since emit.traces.queue was full, failed since the receiver did not take them, or \
+     rejected by it out of a request that it took.",
+);
 /// Verdicts that wait for a sink.
 pub const EMIT_IN_FLIGHT: Metric =
     gauge("assayd_emit_in_flight_verdicts", "verdicts", &[], "Verdicts that are being written.");
@@ -898,6 +906,7 @@ pub static ALL: &[Metric] = &[
     EMIT_FILTERED,
     EMIT_BATCH,
     EMIT_REJECTED,
+    EMIT_OWN_SPANS,
     EMIT_IN_FLIGHT,
     SERVE_REQUESTS,
     SERVE_FEED_READERS,

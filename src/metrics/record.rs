@@ -408,6 +408,11 @@ pub fn emit_rejected_records(sink: &'static str, records: u64) {
     all::EMIT_REJECTED.add(records, [sink.into()]);
 }
 
+/// Spans of the daemon's own work; `result` is `sent`, `dropped`, `failed` or `rejected`.
+pub fn emit_own_spans(result: &'static str, spans: u64) {
+    all::EMIT_OWN_SPANS.add(spans, [result.into()]);
+}
+
 /// The number of verdicts that are being written changes.
 pub fn emit_in_flight(change: i32) {
     all::EMIT_IN_FLIGHT.shift(f64::from(change), []);
@@ -594,6 +599,7 @@ mod tests {
         emit_filtered("webhook");
         emit_batch("otlp", 3);
         emit_rejected_records("otlp", 1);
+        emit_own_spans("sent", 2);
         emit_in_flight(2);
         serve_request("/metrics", 200);
         serve_feed_readers(1);

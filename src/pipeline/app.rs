@@ -17,7 +17,7 @@ use super::runs::Keeping;
 use super::{Assayer, StartError, self_check, status, stored};
 use crate::config::{self, Config};
 use crate::domain::ByteSize;
-use crate::emit::{Recent, RecentConfig, Sinks};
+use crate::emit::{Recent, RecentConfig, Sinks, Traces, TracesTask};
 use crate::feedback::Feedback;
 use crate::receive::{self, Acknowledge, Delivery, Door, KafkaSource, RunningKafka};
 use crate::spool::{Replay, Spool};
@@ -29,6 +29,8 @@ const SENDERS_SHARE: u32 = 4;
 const SETTLING: Duration = Duration::from_secs(1);
 /// How long the Kafka brokers may take to answer the last commit and the goodbye.
 const KAFKA_GOODBYE: Duration = Duration::from_secs(10);
+/// How long the receiver of the daemon's own spans may take for the last ones.
+const TRACES_GOODBYE: Duration = Duration::from_secs(3);
 
 /// A daemon whose ports are bound and whose model is loaded, and that does nothing yet.
 pub struct App {
@@ -42,6 +44,7 @@ pub struct App {
     stored: Option<(Spool, Replay)>,
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
+    traces: (Traces, TracesTask),
     recent: Recent,
     feedback: Feedback,
     access: serve::Access,
@@ -99,6 +102,7 @@ impl App {
         let kafka = kafka.map(|kafka| KafkaSource::open(kafka, &config.receive)).transpose()?;
         let give_up = CancellationToken::new();
         let sinks = Sinks::open(&config.emit, &config.redact, recent.clone(), give_up.clone())?;
+        let traces = Traces::open(config.emit.traces.as_ref())?;
         let addresses = Addresses {
             grpc: address("receive.grpc", grpc.as_ref())?,
             http: address("receive.http", http.as_ref())?,
@@ -116,6 +120,7 @@ impl App {
             door: receive::open(&config.receive),
             assayer: Arc::new(assayer),
             sinks: Arc::new(sinks),
+            traces,
             metrics: metrics::install()?,
             stored,
             config,
@@ -164,6 +169,8 @@ impl App {
             Arc::clone(&self.assayer),
             Arc::clone(&self.sinks),
         );
+        let (traces, traces_task) = self.traces;
+        let assembly = assembly.followed(traces);
         let state = serve::State {
             metrics: self.metrics,
             readiness: ready,
@@ -226,6 +233,8 @@ impl App {
         };
         keeping.stop().await;
         drop(self.sinks);
+        // The last who could tell of their work are gone.
+        traces_task.finish(TRACES_GOODBYE).await;
         if let Some(spool) = spool {
             spool.close().await;
         }

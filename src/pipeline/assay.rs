@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Assayer;
 use super::panic::caught;
 use crate::assemble::ClosedTrace;
-use crate::domain::{Time, TraceId};
-use crate::emit::Sinks;
+use crate::domain::{Label, Time, Trace, TraceId, Value, Verdict};
+use crate::emit::{Notes, Sinks, Traces, stage, stage_over};
 use crate::receive::Stake;
 use crate::ticket::Outcome;
 
@@ -19,11 +19,25 @@ pub(super) struct Settled {
     pub outcome: Outcome,
 }
 
-/// Evaluates a trace, writes its verdict, and only then keeps the promises to the sources of its spans.
-pub(super) async fn assay(assayer: Arc<Assayer>, sinks: Arc<Sinks>, closed: ClosedTrace<Stake>) -> Settled {
+/// Evaluates a trace, writes its verdict, and only then keeps the promises to the sources of its spans. Followed by `traces`, if
+/// they are on.
+pub(super) async fn assay(
+    assayer: Arc<Assayer>,
+    sinks: Arc<Sinks>,
+    traces: Traces,
+    closed: ClosedTrace<Stake>,
+) -> Settled {
+    let trace = Arc::clone(&closed.trace);
+    let work = settle(&assayer, &sinks, closed);
+    traces.follow("assay", Some(trace.first_arrival), work, |settled| about(&trace, settled.outcome)).await
+}
+
+async fn settle(assayer: &Assayer, sinks: &Sinks, closed: ClosedTrace<Stake>) -> Settled {
     let ClosedTrace { trace, payloads: stakes, number } = closed;
+    stage_over("assemble", trace.first_arrival, Notes::default());
     let (verdict, story) = assayer.assay_told(&trace).await;
-    let outcome = match caught(sinks.write_told(&verdict, story.as_ref())).await {
+    let writing = caught(sinks.write_told(&verdict, story.as_ref()));
+    let outcome = match stage("emit", writing, |_| told(&verdict)).await {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(error)) => {
             tracing::error!(trace_id = %trace.trace_id, %error, "a verdict was not written");
@@ -36,4 +50,26 @@ pub(super) async fn assay(assayer: Arc<Assayer>, sinks: Arc<Sinks>, closed: Clos
     };
     stakes.into_iter().for_each(|stake| stake.settle(outcome));
     Settled { trace_id: trace.trace_id, number, first_arrival: trace.first_arrival, outcome }
+}
+
+/// What a trace of the daemon's own work says of the trace that it was about.
+fn about(trace: &Trace, outcome: Outcome) -> Notes {
+    let root = trace.spans.iter().find(|span| span.parent_id.is_none()).or(trace.spans.first());
+    let mut notes = Notes::of([
+        ("assayd.trace.id", Value::from(trace.trace_id.to_string())),
+        ("assayd.trace.spans", Value::Int(trace.spans.len() as i64)),
+        ("assayd.trace.closed", Value::from(trace.closed.as_str())),
+    ]);
+    notes.about = root.map(|span| (trace.trace_id, span.span_id));
+    notes.failed = (outcome == Outcome::Retry).then_some("the verdict was not written");
+    notes
+}
+
+/// The verdict in the house's own words.
+fn told(verdict: &Verdict) -> Notes {
+    Notes::of([
+        ("assayd.outcome", Value::from(verdict.outcome.as_str())),
+        ("assayd.label", Value::from(verdict.label.map_or("none", Label::as_str))),
+        ("assayd.degraded", Value::Bool(verdict.degraded)),
+    ])
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
@@ -14,8 +14,8 @@ use super::Assayer;
 use super::assay::{Settled, assay};
 use super::clock::Clock;
 use crate::assemble::{Assembler, ClosedTrace, Config, Pushed, Sight};
-use crate::domain::{Closed, Time, TraceId};
-use crate::emit::Sinks;
+use crate::domain::{Closed, Time, TraceId, Value};
+use crate::emit::{Notes, Sinks, Traces};
 use crate::metrics;
 use crate::receive::{Delivery, Stake};
 use crate::serve::Tracer;
@@ -41,6 +41,8 @@ pub(super) struct Assembly {
     closing: CancellationToken,
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
+    /// Follows the work, if that is wanted.
+    traces: Traces,
     concurrency: usize,
     clock: Clock,
     working: JoinSet<Settled>,
@@ -67,12 +69,18 @@ impl Assembly {
             closing,
             assayer,
             sinks,
+            traces: Traces::default(),
             concurrency,
             clock: Clock::start(),
             working: JoinSet::new(),
             arrivals: BTreeMap::new(),
             unfinished: Arc::default(),
         }
+    }
+
+    /// The same with its work followed.
+    pub fn followed(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// How many traces have no outcome yet; up to a second old.
@@ -126,9 +134,11 @@ impl Assembly {
     }
 
     fn take(&mut self, delivery: Delivery) {
+        let began = Instant::now();
         let (spans, logs, mut stakes) = delivery.into_parts();
         let pushed = self.assembler.push(self.clock.now(), spans, logs, |bytes| stakes.cut(bytes));
         count(&pushed);
+        self.traces.tell("receive", began, || notes(&pushed));
     }
 
     fn start_work(&mut self) {
@@ -147,7 +157,12 @@ impl Assembly {
             return;
         }
         *self.arrivals.entry(closed.trace.first_arrival).or_default() += 1;
-        self.working.spawn(assay(Arc::clone(&self.assayer), Arc::clone(&self.sinks), closed));
+        self.working.spawn(assay(
+            Arc::clone(&self.assayer),
+            Arc::clone(&self.sinks),
+            self.traces.clone(),
+            closed,
+        ));
     }
 
     fn finish(&mut self, finished: Result<Settled, JoinError>) {
@@ -186,6 +201,17 @@ fn is_elsewhere(closed: &ClosedTrace<Stake>) -> bool {
     let is_stopping = closed.trace.closed == Closed::Shutdown;
     let is_left = |stake: &Stake| stake.is_fenced() || (is_stopping && stake.is_kept());
     !closed.payloads.is_empty() && closed.payloads.iter().all(is_left)
+}
+
+/// What a trace of the daemon's own work says of a delivery.
+fn notes(pushed: &Pushed) -> Notes {
+    let number = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    Notes::of([
+        ("assayd.spans", number(pushed.spans)),
+        ("assayd.logs", number(pushed.logs)),
+        ("assayd.traces.opened", number(pushed.opened)),
+        ("assayd.duplicates", number(pushed.duplicates)),
+    ])
 }
 
 fn count(pushed: &Pushed) {

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, S
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use crate::domain::{
-    AssayedClaim, Grounding, Json, Label, Outcome, Questions, Standing, TaskAnswer, Verdict,
+    self, AssayedClaim, Grounding, Json, Label, Outcome, Questions, Standing, TaskAnswer, Verdict,
 };
 
 /// The event's name.
@@ -62,7 +62,11 @@ pub(super) fn records(verdict: &Verdict, style: Style) -> Vec<LogRecord> {
 pub(super) fn request(records: Vec<LogRecord>) -> ExportLogsServiceRequest {
     let version = env!("CARGO_PKG_VERSION");
     let resource = Resource {
-        attributes: vec![pair("service.name", text("assayd")), pair("service.version", text(version))],
+        attributes: vec![
+            pair("service.name", text("assayd")),
+            pair("service.version", text(version)),
+            pair(domain::Resource::OWN, Value::BoolValue(true)),
+        ],
         ..Resource::default()
     };
     let scope = InstrumentationScope { name: "assayd".into(), version: version.into(), ..Default::default() };

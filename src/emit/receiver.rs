@@ -1,5 +1,6 @@
-//! One request to an OTLP receiver, over gRPC or HTTP, and what its answer asks of us.
+//! One request to an OTLP receiver, over gRPC or HTTP, and what its answer asks of us. For log records and for spans.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
@@ -7,8 +8,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsServiceClient;
 use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use prost::Message;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use reqwest::{StatusCode, Url};
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
@@ -16,9 +21,11 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::emit::config::{OtlpCompression, OtlpConfig, OtlpProtocol};
-use crate::emit::web;
+use super::config::{OtlpCompression, OtlpConfig, OtlpProtocol, TracesConfig};
+use super::web;
 use crate::error::Fault;
+use crate::net::TlsClient;
+use crate::secret::Secret;
 
 /// A request that the receiver took.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -52,64 +59,135 @@ impl Failure {
     }
 }
 
+/// Where a receiver is, and how it is spoken to.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    pub endpoint: String,
+    pub protocol: OtlpProtocol,
+    pub headers: BTreeMap<String, Secret>,
+    pub compression: OtlpCompression,
+    pub timeout: Duration,
+    pub tls: Option<TlsClient>,
+}
+
+impl From<&OtlpConfig> for Address {
+    fn from(config: &OtlpConfig) -> Self {
+        Self {
+            endpoint: config.endpoint.clone(),
+            protocol: config.protocol,
+            headers: config.headers.clone(),
+            compression: config.compression,
+            timeout: config.timeout.0,
+            tls: config.tls.clone(),
+        }
+    }
+}
+
+impl From<&TracesConfig> for Address {
+    fn from(config: &TracesConfig) -> Self {
+        Self {
+            endpoint: config.endpoint.clone(),
+            protocol: config.protocol,
+            headers: config.headers.clone(),
+            compression: config.compression,
+            timeout: config.timeout.0,
+            tls: config.tls.clone(),
+        }
+    }
+}
+
 /// The receiver's client.
 pub(super) struct Client {
-    config: OtlpConfig,
+    address: Address,
     wire: Wire,
 }
 
 enum Wire {
-    Grpc(LogsServiceClient<Channel>),
+    Grpc(Channel),
     Http(reqwest::Client, Url),
 }
 
 impl Client {
     /// Reads certificates; connects to nothing.
-    pub(super) fn new(config: &OtlpConfig) -> Result<Self, String> {
-        let wire = match config.protocol {
-            OtlpProtocol::Grpc => Wire::Grpc(grpc(config)?),
+    pub(super) fn new(address: Address) -> Result<Self, String> {
+        let wire = match address.protocol {
+            OtlpProtocol::Grpc => Wire::Grpc(channel(&address)?),
             OtlpProtocol::Http => {
-                let client = web::client(config.timeout.0, config.tls.as_ref())?.build();
-                Wire::Http(client.map_err(|error| error.to_string())?, logs_url(&config.endpoint)?)
+                let client = web::client(address.timeout, address.tls.as_ref())?.build();
+                let base = Url::parse(&address.endpoint)
+                    .map_err(|error| format!("{}: {error}", address.endpoint))?;
+                Wire::Http(client.map_err(|error| error.to_string())?, base)
             }
         };
         // A secret that is not there should show at the start; later ones are read per request.
-        web::headers(&config.headers)?;
-        Ok(Self { config: config.clone(), wire })
+        web::headers(&address.headers)?;
+        Ok(Self { address, wire })
     }
 
-    /// Sends one request.
-    pub(super) async fn export(&self, request: ExportLogsServiceRequest) -> Result<Accepted, Failure> {
-        // A secret that cannot be read may be there again soon: its file is being replaced.
-        let headers = web::headers(&self.config.headers).map_err(|message| Failure::later(message, None))?;
+    /// Sends log records in one request.
+    pub(super) async fn logs(&self, request: ExportLogsServiceRequest) -> Result<Accepted, Failure> {
         let response = match &self.wire {
-            Wire::Grpc(client) => {
-                let mut call = tonic::Request::new(request);
-                *call.metadata_mut() = MetadataMap::from_headers(headers);
-                call.set_timeout(self.config.timeout.0);
-                let answer = client.clone().export(call).await;
+            Wire::Grpc(channel) => {
+                let mut client = LogsServiceClient::new(channel.clone());
+                if let Some(encoding) = self.encoding() {
+                    client = client.send_compressed(encoding);
+                }
+                let answer = client.export(self.call(request)?).await;
                 answer.map_err(|status| of_status(&status))?.into_inner()
             }
-            Wire::Http(client, url) => self.post(client, url, headers, &request).await?,
+            Wire::Http(client, base) => {
+                let body = self.post(client, at(base, "/v1/logs"), request.encode_to_vec()).await?;
+                ExportLogsServiceResponse::decode(&*body).unwrap_or_default()
+            }
         };
         let Some(partial) = response.partial_success else { return Ok(Accepted::default()) };
-        Ok(Accepted {
-            rejected: u64::try_from(partial.rejected_log_records).unwrap_or_default(),
-            message: partial.error_message,
-        })
+        Ok(Accepted::of(partial.rejected_log_records, partial.error_message))
     }
 
-    async fn post(
-        &self,
-        client: &reqwest::Client,
-        url: &Url,
-        headers: reqwest::header::HeaderMap,
-        request: &ExportLogsServiceRequest,
-    ) -> Result<ExportLogsServiceResponse, Failure> {
+    /// Sends spans in one request.
+    pub(super) async fn traces(&self, request: ExportTraceServiceRequest) -> Result<Accepted, Failure> {
+        let response = match &self.wire {
+            Wire::Grpc(channel) => {
+                let mut client = TraceServiceClient::new(channel.clone());
+                if let Some(encoding) = self.encoding() {
+                    client = client.send_compressed(encoding);
+                }
+                let answer = client.export(self.call(request)?).await;
+                answer.map_err(|status| of_status(&status))?.into_inner()
+            }
+            Wire::Http(client, base) => {
+                let body = self.post(client, at(base, "/v1/traces"), request.encode_to_vec()).await?;
+                ExportTraceServiceResponse::decode(&*body).unwrap_or_default()
+            }
+        };
+        let Some(partial) = response.partial_success else { return Ok(Accepted::default()) };
+        Ok(Accepted::of(partial.rejected_spans, partial.error_message))
+    }
+
+    /// The headers with their secrets. One that cannot be read may be there again soon: its file is being replaced.
+    fn headers(&self) -> Result<HeaderMap, Failure> {
+        web::headers(&self.address.headers).map_err(|message| Failure::later(message, None))
+    }
+
+    fn encoding(&self) -> Option<CompressionEncoding> {
+        match self.address.compression {
+            OtlpCompression::Gzip => Some(CompressionEncoding::Gzip),
+            OtlpCompression::None => None,
+        }
+    }
+
+    fn call<T>(&self, request: T) -> Result<tonic::Request<T>, Failure> {
+        let mut call = tonic::Request::new(request);
+        *call.metadata_mut() = MetadataMap::from_headers(self.headers()?);
+        call.set_timeout(self.address.timeout);
+        Ok(call)
+    }
+
+    /// The body of a success. One that cannot be read, or is JSON all the same, does not undo the success.
+    async fn post(&self, client: &reqwest::Client, url: Url, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
         let mut post =
-            client.post(url.clone()).headers(headers).header(CONTENT_TYPE, "application/x-protobuf");
-        let bytes = request.encode_to_vec();
-        post = match self.config.compression {
+            client.post(url).headers(self.headers()?).header(CONTENT_TYPE, "application/x-protobuf");
+        post = match self.address.compression {
             OtlpCompression::Gzip => post.header(CONTENT_ENCODING, "gzip").body(gzip(&bytes)),
             OtlpCompression::None => post.body(bytes),
         };
@@ -119,21 +197,26 @@ impl Client {
             let retry_after = web::retry_after(response.headers(), SystemTime::now());
             return Err(of_http(status, retry_after, &web::body(response).await));
         }
-        // A body that cannot be read, or is JSON all the same, does not undo the success.
-        Ok(ExportLogsServiceResponse::decode(&*web::body(response).await).unwrap_or_default())
+        Ok(web::body(response).await)
     }
 }
 
-fn grpc(config: &OtlpConfig) -> Result<LogsServiceClient<Channel>, String> {
-    let wrong = |error: tonic::transport::Error| format!("{}: {error}", config.endpoint);
-    let mut endpoint = Endpoint::from_shared(config.endpoint.clone())
+impl Accepted {
+    fn of(rejected: i64, message: String) -> Self {
+        Self { rejected: u64::try_from(rejected).unwrap_or_default(), message }
+    }
+}
+
+fn channel(address: &Address) -> Result<Channel, String> {
+    let wrong = |error: tonic::transport::Error| format!("{}: {error}", address.endpoint);
+    let mut endpoint = Endpoint::from_shared(address.endpoint.clone())
         .map_err(wrong)?
         .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")))
         .map_err(wrong)?
-        .connect_timeout(config.timeout.0)
-        .timeout(config.timeout.0);
-    if config.endpoint.starts_with("https://") {
-        let files = config.tls.clone().unwrap_or_default();
+        .connect_timeout(address.timeout)
+        .timeout(address.timeout);
+    if address.endpoint.starts_with("https://") {
+        let files = address.tls.clone().unwrap_or_default();
         let mut tls = ClientTlsConfig::new().with_native_roots();
         if let Some(path) = &files.ca {
             tls = tls.ca_certificate(Certificate::from_pem(web::pem(path)?));
@@ -143,21 +226,17 @@ fn grpc(config: &OtlpConfig) -> Result<LogsServiceClient<Channel>, String> {
         }
         endpoint = endpoint.tls_config(tls).map_err(wrong)?;
     }
-    let client = LogsServiceClient::new(endpoint.connect_lazy());
-    Ok(match config.compression {
-        OtlpCompression::Gzip => client.send_compressed(CompressionEncoding::Gzip),
-        OtlpCompression::None => client,
-    })
+    Ok(endpoint.connect_lazy())
 }
 
-/// The address for logs below a base address.
-fn logs_url(base: &str) -> Result<Url, String> {
-    let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
+/// The address for a signal below a base address.
+fn at(base: &Url, signal: &str) -> Url {
+    let mut url = base.clone();
     let path = url.path().trim_end_matches('/').to_owned();
-    if !path.ends_with("/v1/logs") {
-        url.set_path(&format!("{path}/v1/logs"));
+    if !path.ends_with(signal) {
+        url.set_path(&format!("{path}{signal}"));
     }
-    Ok(url)
+    url
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -245,10 +324,10 @@ mod tests {
     }
 
     #[test]
-    fn the_path_for_logs_is_added_once() {
-        let at = |base: &str| logs_url(base).unwrap().to_string();
-        assert_eq!(at("http://c:4318"), "http://c:4318/v1/logs");
-        assert_eq!(at("http://c:4318/otlp/"), "http://c:4318/otlp/v1/logs");
-        assert_eq!(at("https://c/v1/logs?tenant=a"), "https://c/v1/logs?tenant=a");
+    fn the_path_of_a_signal_is_added_once() {
+        let at = |base: &str, signal: &str| at(&Url::parse(base).unwrap(), signal).to_string();
+        assert_eq!(at("http://c:4318", "/v1/logs"), "http://c:4318/v1/logs");
+        assert_eq!(at("http://c:4318/otlp/", "/v1/traces"), "http://c:4318/otlp/v1/traces");
+        assert_eq!(at("https://c/v1/logs?tenant=a", "/v1/logs"), "https://c/v1/logs?tenant=a");
     }
 }
