@@ -384,6 +384,26 @@ async fn too_large_is_refused_for_good_and_bombs_do_not_unpack() {
 }
 
 #[tokio::test]
+async fn a_small_body_that_becomes_large_when_it_is_decoded_is_refused_before_that() {
+    let config = Config { max_bytes: ByteSize::mib(32), max_message: ByteSize::mib(4), ..in_memory() };
+    let mut house = House::with(config).await;
+    // Two bytes each: a million resources without anything, in one kilobyte or so.
+    let empty = b"\x0a\x00".repeat(1 << 20);
+    let json = format!(r#"{{"resourceSpans":[{}{{}}]}}"#, "{},".repeat(1 << 20));
+    let bodies = [("application/x-protobuf", gzip(&empty)), ("application/json", gzip(json.as_bytes()))];
+    for (media_type, body) in bodies {
+        assert!(body.len() < 16 << 10);
+        let request = house.post("/v1/traces").header("content-type", media_type);
+        let response = request.header("content-encoding", "gzip").body(body).send().await.unwrap();
+        assert_eq!(response.status(), 413, "{media_type}");
+    }
+    assert!(house.nothing_came());
+    assert_eq!(house.door.held_bytes(), 0);
+    house.traces_client().await.export(request(vec![span(1)])).await.unwrap();
+    assert_eq!(house.next_spans().len(), 1, "and the next one is served as before");
+}
+
+#[tokio::test]
 async fn overload_says_when_to_come_back_and_then_lets_in() {
     let mut house = House::with(small(5_000)).await;
     let mut client = house.traces_client().await;

@@ -10,12 +10,14 @@ mod lenient;
 mod outward;
 mod parts;
 mod protobuf;
+mod swell;
 
 pub use decoded::{
     DecodeError, Decoded, Encoding, Reject, Rejects, Signal, decode, decode_any, decode_protobuf,
 };
 pub use parts::{Part, join, parts};
 pub use protobuf::{from_logs, from_traces};
+pub use swell::swell;
 
 #[cfg(test)]
 mod tests;

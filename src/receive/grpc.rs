@@ -168,15 +168,18 @@ impl UnaryService<Bytes> for Call {
         self.reached.store(true, Ordering::Relaxed);
         let export = self.export.clone();
         let signal = self.signal;
-        let content = Content {
-            signal,
-            encoding: Encoding::Protobuf,
-            // tonic has unpacked it.
-            compression: Compression::None,
-            body: request.into_inner(),
-            held: self.reservation.take(),
-        };
+        let body = request.into_inner();
+        let mut held = self.reservation.take();
+        // tonic has unpacked it, and only the packed bytes are held so far.
+        let unpacked = body.len().saturating_sub(held.bytes());
+        let grown = export.intake.door().grow(&mut held, unpacked).map_err(Refused::Door);
+        let content =
+            Content { signal, encoding: Encoding::Protobuf, compression: Compression::None, body, held };
         Box::pin(async move {
+            if let Err(refused) = grown {
+                export.intake.refused(&refused);
+                return Err(reply::status(&refused, export.retry_after));
+            }
             match export.intake.take(content).await {
                 Ok(accepted) => {
                     Ok(tonic::Response::new(reply::accepted(signal, Encoding::Protobuf, &accepted)))

@@ -20,6 +20,9 @@ const INLINE_BYTES: usize = 128 * 1024;
 /// The same for compressed bytes, which may become many more.
 const INLINE_COMPRESSED_BYTES: usize = 4 * 1024;
 
+/// Bodies up to this size are decoded without counting first what they become: a few megabytes at worst.
+const UNCOUNTED_BYTES: usize = 128 * 1024;
+
 /// The name under which assayd sends telemetry of its own.
 const OWN_NAME: &str = "assayd";
 
@@ -213,6 +216,12 @@ struct Read {
 fn read(content: Content, door: &Door, limit: usize) -> Result<(Read, Held), Refused> {
     let Content { signal, encoding, compression, body, mut held } = content;
     let body = body::decompress(compression, body, limit, |more| door.grow(&mut held, more))?;
+    if body.len() > UNCOUNTED_BYTES {
+        // Held until it is known what the spans really weigh.
+        let swell = otlp::swell(signal, encoding, &body);
+        door.fits(body.len().saturating_add(swell))?;
+        door.grow(&mut held, swell)?;
+    }
     let mut decoded = otlp::decode(signal, encoding, &body)?;
     let own = drop_own(&mut decoded);
     Ok((Read { decoded, raw: Raw { signal, encoding, body }, own }, held))
@@ -220,7 +229,7 @@ fn read(content: Content, door: &Door, limit: usize) -> Result<(Read, Held), Ref
 
 /// Whether a span or log record is assayd's own telemetry. An evaluator that evaluates itself never stops.
 pub fn is_own(resource: &Resource, scope: &Scope) -> bool {
-    resource.service() == Some(OWN_NAME) || scope.name.starts_with(OWN_NAME)
+    resource.is_own() || resource.service() == Some(OWN_NAME) || scope.name.starts_with(OWN_NAME)
 }
 
 /// Leaves assayd's own telemetry out, and says how much that was.
