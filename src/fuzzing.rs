@@ -9,7 +9,7 @@ use crate::otlp::{self, Encoding, Signal};
 use crate::receive::ledger;
 use crate::ticket::Outcome;
 use crate::transcript::{HookInput, Session};
-use crate::{ask, config, convert};
+use crate::{ask, config, convert, decide, judge};
 
 /// Spans or log records in protobuf: what can be read can be assembled, told and asked about.
 pub fn otlp_protobuf(bytes: &[u8]) {
@@ -55,6 +55,16 @@ pub fn hook_input(bytes: &[u8]) {
     if let Ok(input) = HookInput::read(&text) {
         let _ = (input.is_subagent(), input.path(), input.answer());
     }
+}
+
+/// What a judge's endpoint sends: it is read as answers that were offered, or as an error.
+pub fn judge_reply(bytes: &[u8]) {
+    judge::hold_laws(bytes);
+}
+
+/// What a remote decision model's server sends: it is read as distributions over what was asked, or as an error.
+pub fn decider_reply(bytes: &[u8]) {
+    decide::hold_laws(bytes);
 }
 
 /// Operations on the ledger of Kafka's offsets: nothing is committed beyond a record that is open.

@@ -74,6 +74,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 fn hold(name: &str, seeds: &[Vec<u8>], rounds: u64, law: fn(&[u8])) {
     assert!(!seeds.is_empty(), "no seeds for {name}");
+    keep(name, seeds);
     let rounds = number("ASSAYD_FUZZ_ROUNDS", rounds);
     let start = number("ASSAYD_FUZZ_SEED", 1);
     for (number, seed) in seeds.iter().enumerate() {
@@ -159,4 +160,75 @@ fn no_order_of_ledger_operations_commits_past_an_open_record() {
     let seeds: Vec<Vec<u8>> =
         (0..20).map(|_| (0..400).map(|_| chance.next().to_le_bytes()[0]).collect()).collect();
     hold("offsets", &seeds, 50, fuzzing::offsets);
+}
+
+/// Replies as providers send them, whole and as bare texts.
+fn replies() -> Vec<Vec<u8>> {
+    let answers = r#"{"answers":{"q1":{"reasoning":"It says so.","answer":"grounded"},"q2":{"answer":true},"q3":{"answer":"4"}}}"#;
+    let partition = r#"{"partition":{"grounded_claims":[{"claim":"c1","reasoning":"r","evidence_type":"tool_match","refs":["order 7: refunded"]}],"ungrounded_claims":["c2"],"contradicted_claims":[{"claim":"c3","refs":["arrival: Tuesday"]}],"complementary_claims":[],"gaps":["the year"],"contradictions":[],"verification_needed":true,"explanation":"half","is_grounded":false,"grounding_score":0.5,"decision_status":"resolved","decision_reason":"all are spoken of"}}"#;
+    let value = r#"{"tone":"kind","level":4}"#;
+    let mut all: Vec<String> = Vec::new();
+    for text in [answers, partition, value] {
+        let inner: serde_json::Value = serde_json::from_str(text).unwrap();
+        let usage = serde_json::json!({ "prompt_tokens": 9, "completion_tokens": 3 });
+        let said = serde_json::json!({ "role": "assistant", "content": text });
+        let called = serde_json::json!({ "role": "assistant", "tool_calls": [
+            { "type": "function", "function": { "name": "submit_answers", "arguments": text } },
+        ] });
+        for message in [said, called] {
+            let choice = serde_json::json!({ "index": 0, "finish_reason": "stop", "message": message });
+            all.push(serde_json::json!({ "choices": [choice], "usage": usage }).to_string());
+        }
+        let used = serde_json::json!([{ "type": "tool_use", "name": "submit_answers", "input": inner }]);
+        let usage = serde_json::json!({ "input_tokens": 9, "output_tokens": 3 });
+        all.push(
+            serde_json::json!({ "content": used, "stop_reason": "tool_use", "usage": usage }).to_string(),
+        );
+        let content = serde_json::json!([{ "text": text }]);
+        let message = serde_json::json!({ "role": "assistant", "content": content });
+        let usage = serde_json::json!({ "inputTokens": 7, "outputTokens": 3, "totalTokens": 10 });
+        all.push(
+            serde_json::json!({ "output": { "message": message }, "stopReason": "max_tokens", "usage": usage })
+                .to_string(),
+        );
+        all.push(format!("<think>well</think>Here:\n```json\n{text}\n```"));
+        all.push(serde_json::to_string(text).unwrap());
+        all.push(text.to_owned());
+    }
+    all.push(
+        r#"{"error":{"type":"invalid_request_error","message":"too long","code":"context_length_exceeded"}}"#
+            .into(),
+    );
+    all.into_iter().map(String::into_bytes).collect()
+}
+
+#[test]
+fn any_reply_of_a_judge_answers_what_was_offered_or_is_an_error() {
+    hold("judge_reply", &replies(), 150, fuzzing::judge_reply);
+}
+
+const DECISIONS: &str = r#"{"model":"m","answers":[
+    {"type":"predicate","name":"q0","probability":0.7},
+    {"type":"choice","name":"q1","probabilities":[{"value":"a","probability":0.2},{"value":"b","probability":0.7},{"value":"c","probability":0.1}]},
+    {"type":"score","name":"q2","probabilities":[{"value":0,"probability":0.1},{"value":1,"probability":0.6},{"value":2,"probability":0.2},{"value":3,"probability":0.1}]}
+],"usage":{"input_tokens":164}}"#;
+
+#[test]
+fn any_reply_of_a_remote_model_is_a_distribution_or_an_error() {
+    let seeds = [
+        r#"{"model":"m","answers":{"q0":{"type":"noul","noul":0.5},"q1":{"type":"choice","choice":"b","probabilities":{"a":0.2,"b":0.7,"c":0.1}},"q2":{"type":"score","score":1,"probabilities":{"0":0.1,"1":0.6,"2":0.2,"3":0.1}}},"usage":{"input_tokens":80,"output_tokens":3}}"#,
+        DECISIONS,
+    ];
+    let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect();
+    hold("decider_reply", &seeds, 600, fuzzing::decider_reply);
+}
+
+/// With `ASSAYD_FUZZ_SEEDS=FOLDER` the seeds are written there, a folder for each law: the first corpus of `tests/fuzz/libfuzzer.sh`.
+fn keep(name: &str, seeds: &[Vec<u8>]) {
+    let Some(folder) = std::env::var_os("ASSAYD_FUZZ_SEEDS") else { return };
+    let folder = Path::new(&folder).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    for (number, seed) in seeds.iter().enumerate() {
+        std::fs::write(folder.join(number.to_string()), seed).unwrap();
+    }
 }

@@ -31,6 +31,8 @@ pub use models::strands::{
     JsonError, LoadError as StrandsLoadError, Node, Verified, expected_level, float_repr, legend, round4,
     verify as verify_model,
 };
+#[doc(hidden)]
+pub use remote::hold_laws;
 pub use remote::{RemoteConfig, RemoteKind};
 pub use scripted::Scripted;
 pub use start::{start, start_with};

@@ -12,6 +12,7 @@ mod endpoint;
 mod error;
 mod guard;
 mod http;
+mod laws;
 mod llm;
 mod manners;
 mod metric;
@@ -33,6 +34,8 @@ pub use config::{
     Pricing, PromptsConfig,
 };
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
+#[doc(hidden)]
+pub use laws::hold as hold_laws;
 pub use llm::{build, build_with};
 pub use prompt::check_prompts;
 

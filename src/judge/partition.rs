@@ -68,9 +68,10 @@ fn decided(map: &Map<String, Json>, sheet: &Sheet) -> Result<JudgedPartition, Ba
     })?;
     let mut entries = Vec::new();
     let mut unread = Vec::new();
+    let materials: Vec<String> = sheet.states.iter().map(|state| squeezed(state)).collect();
     for standing in Standing::ALL {
         let list = listed(map, standing).into_iter().flatten().take(MAX_ENTRIES);
-        entries.extend(list.map(|entry| read_entry(entry, standing, sheet, &mut unread)));
+        entries.extend(list.map(|entry| read_entry(entry, standing, sheet, &materials, &mut unread)));
     }
     let asked: Vec<usize> = sheet.claims.iter().map(|claim| claim.claim).collect();
     let (placed, mut repairs) = place(entries, &asked);
@@ -105,8 +106,14 @@ fn decided(map: &Map<String, Json>, sheet: &Sheet) -> Result<JudgedPartition, Ba
     })
 }
 
-/// One entry: an object with the claim's key (or its text), or the bare key.
-fn read_entry(entry: &Json, standing: Standing, sheet: &Sheet, unread: &mut Vec<String>) -> Listed {
+/// One entry: an object with the claim's key (or its text), or the bare key. `materials` are the sheet's states, squeezed.
+fn read_entry(
+    entry: &Json,
+    standing: Standing,
+    sheet: &Sheet,
+    materials: &[String],
+    unread: &mut Vec<String>,
+) -> Listed {
     let empty = Map::new();
     let map = entry.as_object().unwrap_or(&empty);
     let named = entry.as_str().or_else(|| CLAIM.iter().find_map(|name| member(map, name)?.as_str()));
@@ -125,7 +132,7 @@ fn read_entry(entry: &Json, standing: Standing, sheet: &Sheet, unread: &mut Vec<
     let mut refs = strings(member(map, "refs"));
     if let Some(item) = item {
         let all = refs.len();
-        let material = squeezed(&sheet.states[item.state]);
+        let material = &materials[item.state];
         refs.retain(|passage| material.contains(&squeezed(passage)));
         if refs.len() < all {
             let lost = all - refs.len();

@@ -114,10 +114,18 @@ pub(super) fn pieces(text: &str) -> (Vec<Json>, bool) {
 
 /// Parses JSON that ends in the middle, up to its last complete object or array.
 fn close(text: &str) -> Option<Json> {
+    let end = brackets(text).1?;
+    let still_open = brackets(&text[..end]).0;
+    let closed: String = text[..end].chars().chain(still_open.into_iter().rev()).collect();
+    serde_json::from_str(&closed).ok()
+}
+
+/// The brackets that would close what is open at the end, innermost last; and where the last closing one ends.
+fn brackets(text: &str) -> (Vec<char>, Option<usize>) {
     let mut open = Vec::new();
     let mut in_string = false;
     let mut escaped = false;
-    let mut complete: Option<(usize, Vec<char>)> = None;
+    let mut complete = None;
     for (at, letter) in text.char_indices() {
         if in_string {
             in_string = escaped || letter != '"';
@@ -130,14 +138,12 @@ fn close(text: &str) -> Option<Json> {
             '[' => open.push(']'),
             '}' | ']' => {
                 open.pop();
-                complete = Some((at + 1, open.clone()));
+                complete = Some(at + 1);
             }
             _ => {}
         }
     }
-    let (end, still_open) = complete?;
-    let closed: String = text[..end].chars().chain(still_open.into_iter().rev()).collect();
-    serde_json::from_str(&closed).ok()
+    (open, complete)
 }
 
 /// Everything in `piece` that answers `item`. `unnamed`: it is the only question and this the only piece, so an answer

@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod decisions;
 mod failure;
+mod laws;
 mod limits;
 mod names;
 mod probe;
@@ -15,6 +16,8 @@ mod systemone;
 mod tests;
 
 pub use config::{RemoteConfig, RemoteKind};
+#[doc(hidden)]
+pub use laws::hold as hold_laws;
 pub use start::start;
 
 use crate::decide::models::strands::Node;
