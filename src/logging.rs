@@ -1,6 +1,7 @@
 //! Logs, as text or JSON, on standard error. Results go to standard output, so the two never mix.
 
-use std::io::IsTerminal;
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,13 +76,45 @@ pub fn init(config: &Config, variable: Option<&str>) -> Result<(), LogError> {
     let base = tracing_subscriber::fmt()
         .with_env_filter(chosen)
         .with_timer(SystemTime)
-        .with_writer(std::io::stderr)
+        .with_writer(|| OneLine(io::stderr()))
         .with_ansi(config.format == Format::Text && std::io::stderr().is_terminal());
     let installed = match config.format {
         Format::Text => base.finish().try_init(),
         Format::Json => base.json().flatten_event(true).with_current_span(false).finish().try_init(),
     };
     installed.map_err(|_| LogError::AlreadyInstalled)
+}
+
+/// Each event in one line, whatever is in it: an error may cite what a stranger sent, and must not look like further lines. The
+/// subscriber writes an event at once, and makes escape sequences harmless itself.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(&one_line(event))?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn one_line(event: &[u8]) -> Cow<'_, [u8]> {
+    let inner = event.strip_suffix(b"\n").unwrap_or(event);
+    if !inner.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Cow::Borrowed(event);
+    }
+    let mut line = Vec::with_capacity(event.len() + 8);
+    for byte in inner {
+        match byte {
+            b'\n' => line.extend(b"\\n"),
+            b'\r' => line.extend(b"\\r"),
+            other => line.push(*other),
+        }
+    }
+    line.extend(&event[inner.len()..]);
+    Cow::Owned(line)
 }
 
 fn filter(place: &'static str, text: &str) -> Result<EnvFilter, LogError> {
@@ -111,6 +144,35 @@ mod tests {
             "{}",
             problems[0]
         );
+    }
+
+    #[test]
+    fn an_event_is_one_line_and_steers_no_terminal_whatever_it_cites() {
+        use std::sync::{Arc, Mutex};
+
+        #[derive(Clone, Default)]
+        struct Kept(Arc<Mutex<Vec<u8>>>);
+        impl Write for Kept {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap().extend(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || OneLine(writer.clone())).finish();
+        let forged = "no\n2026-11-30T08:00:00Z ERROR assayd: all keys are lost\r\u{1b}[2J";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(error = %forged, text = forged, "the judge did not answer");
+            tracing::warn!("{forged}");
+        });
+        let lines = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(lines.lines().count(), 2, "{lines:?}");
+        assert!(!lines.contains('\u{1b}') && !lines.contains('\r'), "{lines:?}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::convert::{join_runs, read};
 use crate::domain::{Step, StepKind, Story};
 use crate::receive::read_files;
 
+use super::table::harmless;
+
 /// Print the story of every trace in files: what the agent was asked, thought, called, saw and answered.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -74,7 +76,8 @@ fn print(out: &mut impl Write, story: &Story, output: Output) -> anyhow::Result<
 
 fn text(out: &mut impl Write, story: &Story) -> io::Result<()> {
     let id = story.trace_id.map(|id| id.to_string()).unwrap_or_default();
-    writeln!(out, "trace {id}  service {}", story.service.as_deref().unwrap_or("unknown"))?;
+    let service = harmless(story.service.as_deref().unwrap_or("unknown"));
+    writeln!(out, "trace {id}  service {service}")?;
     for told in &story.instructions {
         writeln!(out, "  {}", clean(&format!("told         {}", told.text), &told.agents))?;
     }
@@ -87,7 +90,7 @@ fn text(out: &mut impl Write, story: &Story) -> io::Result<()> {
         writeln!(out, "  {}", line(step))?;
     }
     for lack in story.truncated.iter().chain(&story.warnings) {
-        writeln!(out, "  ! {lack}")?;
+        writeln!(out, "  ! {}", harmless(lack))?;
     }
     writeln!(out)
 }
@@ -113,6 +116,5 @@ fn line(step: &Step) -> String {
 /// Text of a trace is untrusted: it must not steer the terminal.
 fn clean(said: &str, agents: &[String]) -> String {
     let who = if agents.is_empty() { String::new() } else { format!(" [{}]", agents.join(", ")) };
-    let whole = format!("{said}{who}");
-    whole.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    harmless(&format!("{said}{who}"))
 }

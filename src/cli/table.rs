@@ -29,6 +29,7 @@ pub fn line(verdict: &Verdict, stories: &HashMap<TraceId, Story>) -> String {
         }
         (outcome, _) => {
             let reason = verdict.reason.as_deref().unwrap_or("-");
+            let reason = clipped(reason, 200);
             let _ = write!(line, "{:<13} {:>5}  {:<10}  {reason}", outcome.as_str(), "-", "-");
         }
     }
@@ -65,13 +66,22 @@ pub fn conflicting(claim: &AssayedClaim, story: &Story, width: usize) -> Option<
     let [from, to] = evidence.range;
     let text = step.text.as_deref().unwrap_or_default();
     let piece: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
-    let tool = step.tool.clone().unwrap_or_else(|| "evidence".to_owned());
+    let tool = step.tool.as_deref().map_or_else(|| "evidence".to_owned(), |tool| clipped(tool, 40));
     Some((tool, nearest(&piece, &claim.text, width)))
 }
 
-/// At most `width` characters, on one line; what is cut shows as an ellipsis.
+/// A text from outside for a terminal: nothing in it steers the terminal or turns the reading direction. Line breaks are gone too.
+pub fn harmless(text: &str) -> String {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+    };
+    text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
+}
+
+/// At most `width` characters, harmless and on one line; what is cut shows as an ellipsis.
 pub fn clipped(text: &str, width: usize) -> String {
-    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let one_line = harmless(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if one_line.chars().count() <= width {
         return one_line;
     }
@@ -122,6 +132,25 @@ mod tests {
         assert_eq!(nearest("short", "anything", 60), "short");
         assert!(nearest(&"x".repeat(500), "x", 60).chars().count() <= 62);
         assert_eq!(nearest("", "x", 60), "");
+    }
+
+    #[test]
+    fn no_text_of_a_trace_steers_the_terminal() {
+        let bad = "\u{1b}[2J\u{9b}31m\u{202e}evil\u{7}\n\r\u{2028}";
+        let mut verdict = crate::emit::sample::full();
+        verdict.service = Some(bad.to_owned());
+        for claim in verdict.grounding.iter_mut().flat_map(|grounding| &mut grounding.claims) {
+            claim.text = format!("{bad} {}", claim.text);
+            claim.standing = Some(Standing::Contradicted);
+        }
+        let mut failed = crate::emit::sample::skipped();
+        failed.reason = Some(bad.to_owned());
+        for verdict in [verdict, failed] {
+            let shown = line(&verdict, &HashMap::new());
+            assert!(shown.contains("evil"), "{shown:?}");
+            let inner = shown.strip_suffix('\n').unwrap();
+            assert!(!inner.contains(|c: char| c.is_control() || c == '\u{202e}'), "{inner:?}");
+        }
     }
 
     #[test]
