@@ -3,6 +3,8 @@
 //! [`serve`] answers on a listener of the caller's; nothing here waits for the data plane.
 
 mod access;
+#[cfg(test)]
+mod catalogue;
 mod check;
 mod config;
 mod connections;
