@@ -6,6 +6,7 @@
 mod task;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -11,7 +11,8 @@ use crate::emit::config::TracesConfig;
 use crate::emit::receiver::Client;
 use crate::error::Fault;
 use crate::metrics;
-use crate::otlp;
+
+use super::wire::request;
 
 /// Attempts of one request. Longer outages are what `dropped` is for.
 const ATTEMPTS: u32 = 4;
@@ -72,7 +73,7 @@ async fn send(client: &Client, spans: &[Span]) -> Result<(), String> {
     let mut pause = PAUSE;
     let mut attempt = 1;
     loop {
-        let failure = match client.traces(otlp::to_traces(spans)).await {
+        let failure = match client.traces(request(spans)).await {
             Ok(accepted) => {
                 let rejected = accepted.rejected.min(spans.len() as u64);
                 metrics::emit_own_spans("rejected", rejected);
