@@ -1,6 +1,8 @@
 //! What the catalogue finds without a model, measured on labelled cases: `cargo test --test catalogue -- --nocapture` prints
 //! precision and recall. What is put to a model cannot be measured so: it is as good as the model.
 
+#![expect(clippy::print_stdout, reason = "the numbers are the product")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;

@@ -15,7 +15,9 @@ use super::*;
 use crate::domain::{ByteSize, EvidenceRef, Period};
 use crate::emit::config::{RecentConfig, RetryConfig, VerdictLetters};
 use crate::emit::{Recent, Sinks, sample};
-use crate::kafka::{Compression, Mechanism, SaslConfig, TlsConfig};
+#[cfg(feature = "kafka-tls")]
+use crate::kafka::TlsConfig;
+use crate::kafka::{Compression, Mechanism, SaslConfig};
 use crate::secret::Secret;
 
 const PARTITIONS: i32 = 3;
