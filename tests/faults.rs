@@ -19,6 +19,8 @@ mod judge;
 mod kafka;
 #[path = "faults/kills.rs"]
 mod kills;
+#[path = "faults/memory.rs"]
+mod memory;
 #[path = "faults/sinks.rs"]
 mod sinks;
 #[path = "faults/traffic.rs"]

@@ -292,6 +292,33 @@ async fn kafka_gives_the_share_of_a_dead_and_of_a_frozen_worker_to_the_others() 
     second.terminate();
 }
 
+/// Of three workers one is always frozen past its session; it wakes up with traces and offsets that are no longer its own.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes; tests/kafka/run has it"]
+async fn kafka_loses_nothing_when_one_worker_after_the_other_is_frozen() {
+    let mut lab = Lab::new().await;
+    let workers = [lab.worker(), lab.worker(), lab.worker()];
+    for round in 0..12 {
+        let frozen = &workers[round % workers.len()];
+        lab.send(6);
+        let wait = lab.spread(600);
+        tokio::time::sleep(Duration::from_millis(u64::from(wait))).await;
+        frozen.signal("STOP");
+        lab.send(6);
+        tokio::time::sleep(SESSION + Duration::from_secs(2)).await;
+        lab.send(6);
+        frozen.signal("CONT");
+        let wait = lab.spread(2_000);
+        tokio::time::sleep(Duration::from_millis(u64::from(wait))).await;
+        lab.look();
+        println!("freeze {} of 12: {} traces sent, {} verdicts", round + 1, lab.sent.len(), lab.found.len());
+    }
+    lab.all_is_done(&[&workers[0], &workers[1], &workers[2]]).await;
+    for worker in workers {
+        worker.terminate();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a minute; tests/kafka/run has it"]
 async fn kafka_loses_nothing_in_a_storm_of_rebalances() {

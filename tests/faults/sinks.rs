@@ -139,3 +139,42 @@ async fn a_topic_that_is_away_slow_or_failing_gets_its_verdicts_when_it_is_back(
     daemon.terminate();
     repeats_agree(&topic.verdicts);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_hangs_does_not_spoil_the_stop_and_gets_its_verdict_after_the_next_start() {
+    // Connections are taken by the system and never by anybody else.
+    let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hanging.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display();
+    let emit = format!(
+        "{{ jsonl: {{ path: {out}/verdicts.jsonl }}, webhook: {{ url: 'http://{address}/', timeout: 1m, \
+         labels: [faithful, hallucination, unsure] }}, {RETRY} }}"
+    );
+    let settings = settings(folder.path(), &[("emit", &emit), ("flow", "{ drain: 4s }")]);
+    let daemon = Daemon::start(folder.path(), &settings);
+    let acknowledged = deliver(&mut Sender::new(daemon.grpc()), 0..2).await;
+    all_have_verdicts(folder.path(), &acknowledged).await;
+    // Exit code 0, as it is checked there: the spool has what the webhook does not.
+    daemon.terminate();
+
+    let server = wiremock::MockServer::builder().listener(hanging).start().await;
+    let taken = wiremock::Mock::given(wiremock::matchers::method("POST"));
+    taken.respond_with(wiremock::ResponseTemplate::new(204)).mount(&server).await;
+    let daemon = Daemon::start(folder.path(), &settings);
+    let deadline = Instant::now() + PATIENCE;
+    let posted = loop {
+        let requests = server.received_requests().await.unwrap();
+        let posted: Vec<Value> =
+            requests.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();
+        if acknowledged.is_subset(&traces_of(&posted)) {
+            break posted;
+        }
+        assert!(Instant::now() < deadline, "{} were posted; the log:\n{}", posted.len(), daemon.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    daemon.terminate();
+    let mut verdicts = written(folder.path());
+    verdicts.extend(posted);
+    repeats_agree(&verdicts);
+}

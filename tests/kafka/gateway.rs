@@ -7,8 +7,13 @@ use assayd::config::{Config, Role};
 use assayd::domain::{ByteSize, Period};
 use assayd::pipeline::{Addresses, Gateway, StartError};
 use assayd::receive::{Grpc, Http};
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span};
 use prost::Message as _;
 use rdkafka::message::Message;
 use tokio::sync::oneshot;
@@ -58,7 +63,11 @@ impl Running {
     }
 
     async fn post(&self, body: String) -> reqwest::Response {
-        let url = format!("http://{}/v1/traces", self.at.http.unwrap());
+        self.post_to("/v1/traces", body).await
+    }
+
+    async fn post_to(&self, path: &str, body: String) -> reqwest::Response {
+        let url = format!("http://{}{path}", self.at.http.unwrap());
         let request = reqwest::Client::new().post(url).header("content-type", "application/json");
         request.body(body).send().await.unwrap()
     }
@@ -139,6 +148,108 @@ async fn what_a_gateway_takes_becomes_verdicts_in_the_workers_behind_it() {
     let (_, verdicts) = worker.close().await;
     let seen: BTreeSet<String> = verdicts.iter().map(|v| v.trace_id.unwrap().to_string()).collect();
     assert_eq!(seen, ids);
+    gateway.close().await;
+}
+
+fn pair(key: &str, value: any_value::Value) -> KeyValue {
+    KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }), ..Default::default() }
+}
+
+fn shop() -> Option<Resource> {
+    Some(Resource {
+        attributes: vec![pair("service.name", any_value::Value::StringValue("shop".into()))],
+        dropped_attributes_count: 7,
+        ..Default::default()
+    })
+}
+
+fn library() -> Option<InstrumentationScope> {
+    Some(InstrumentationScope {
+        name: "library".into(),
+        version: "1.2".into(),
+        attributes: vec![pair("flavour", any_value::Value::BytesValue(vec![1, 2]))],
+        dropped_attributes_count: 6,
+    })
+}
+
+/// One span, with everything that OTLP can say of it.
+fn rich_span() -> ExportTraceServiceRequest {
+    let span = Span {
+        trace_id: vec![1; 16],
+        span_id: vec![2; 8],
+        parent_span_id: vec![3; 8],
+        trace_state: "vendor=1".into(),
+        flags: 0x301,
+        name: "work".into(),
+        kind: 3,
+        start_time_unix_nano: 5,
+        end_time_unix_nano: 6,
+        attributes: vec![pair("count", any_value::Value::IntValue(-7))],
+        dropped_attributes_count: 1,
+        events: vec![span::Event {
+            time_unix_nano: 5,
+            name: "seen".into(),
+            attributes: vec![pair("share", any_value::Value::DoubleValue(0.25))],
+            dropped_attributes_count: 2,
+        }],
+        dropped_events_count: 3,
+        links: vec![span::Link {
+            trace_id: vec![4; 16],
+            span_id: vec![5; 8],
+            trace_state: "vendor=2".into(),
+            attributes: vec![pair("why", any_value::Value::BoolValue(true))],
+            dropped_attributes_count: 4,
+            flags: 0x100,
+        }],
+        dropped_links_count: 5,
+        status: Some(Status { message: "broken".into(), code: 2 }),
+    };
+    let scoped = ScopeSpans { scope: library(), spans: vec![span], schema_url: "https://scope".into() };
+    let group =
+        ResourceSpans { resource: shop(), scope_spans: vec![scoped], schema_url: "https://resource".into() };
+    ExportTraceServiceRequest { resource_spans: vec![group] }
+}
+
+fn rich_record() -> ExportLogsServiceRequest {
+    let record = LogRecord {
+        time_unix_nano: 5,
+        observed_time_unix_nano: 6,
+        severity_number: 9,
+        severity_text: "INFO".into(),
+        body: Some(AnyValue { value: Some(any_value::Value::StringValue("said".into())) }),
+        attributes: vec![pair("count", any_value::Value::IntValue(1 << 60))],
+        dropped_attributes_count: 1,
+        flags: 1,
+        trace_id: vec![1; 16],
+        span_id: vec![2; 8],
+        event_name: "said".into(),
+    };
+    let scoped =
+        ScopeLogs { scope: library(), log_records: vec![record], schema_url: "https://scope".into() };
+    let group =
+        ResourceLogs { resource: shop(), scope_logs: vec![scoped], schema_url: "https://resource".into() };
+    ExportLogsServiceRequest { resource_logs: vec![group] }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_gateway_passes_on_is_what_it_took_to_the_last_field() {
+    let brokers = Brokers::start();
+    let topic = brokers.topic("spans", 1).await;
+    let gateway = Running::start(&brokers, &topic, |_| {}).await;
+    assert_eq!(gateway.export(rich_span()).await.unwrap(), None);
+    let in_json = [
+        ("/v1/traces", serde_json::to_string(&rich_span()).unwrap()),
+        ("/v1/logs", serde_json::to_string(&rich_record()).unwrap()),
+    ];
+    for (path, body) in in_json {
+        assert_eq!(gateway.post_to(path, body).await.status().as_u16(), 200);
+    }
+    let records = brokers.read_until(&topic, 1, |records| records.len() >= 3);
+    let values: Vec<&[u8]> = records.iter().map(|record| record.payload().unwrap()).collect();
+    for value in &values[..2] {
+        assert_eq!(ExportTraceServiceRequest::decode(*value).unwrap(), rich_span());
+    }
+    assert_eq!(ExportLogsServiceRequest::decode(values[2]).unwrap(), rich_record());
     gateway.close().await;
 }
 
