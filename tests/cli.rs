@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 fn assayd(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_assayd")).args(arguments).stdin(Stdio::null()).output().unwrap()
@@ -223,27 +223,139 @@ fn a_taken_port_is_an_error_at_start() {
     assert!(stderr(&output).contains(&port.to_string()), "{}", stderr(&output));
 }
 
-#[test]
-fn a_terminated_daemon_stops_cleanly() {
-    let folder = tempfile::tempdir().unwrap();
+/// A daemon on free ports, and what it said until it was ready.
+fn daemon(
+    folder: &tempfile::TempDir,
+    stdout: Stdio,
+) -> (Child, std::io::Lines<BufReader<ChildStderr>>, String) {
     let text = format!(
-        "receive: {{ grpc: {{ listen: 127.0.0.1:0 }}, http: {{ listen: 127.0.0.1:0 }} }}\nserve: {{ listen: 127.0.0.1:0 }}\ndata_dir: {}\n",
+        "receive: {{ grpc: {{ listen: 127.0.0.1:0 }}, http: {{ listen: 127.0.0.1:0 }} }}\nserve: {{ listen: 127.0.0.1:0 }}\n\
+         assemble: {{ root_grace: 100ms, idle: 500ms }}\ndata_dir: {}\n",
         folder.path().display()
     );
-    let path = file(&folder, "assayd.yaml", &text);
+    let path = file(folder, "assayd.yaml", &text);
     let mut daemon = Command::new(env!("CARGO_BIN_EXE_assayd"))
         .args(["serve", "--config", path.to_str().unwrap()])
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut log = BufReader::new(daemon.stderr.take().unwrap()).lines();
-    let ready = log.by_ref().map(Result::unwrap).find(|line| line.contains("ready"));
-    assert!(ready.is_some(), "the daemon ended before it was ready");
+    let mut said = String::new();
+    while !said.contains("INFO assayd::pipeline::app: ready") {
+        let line = log.next().expect("the daemon ended before it was ready").unwrap();
+        said.push_str(&line);
+        said.push('\n');
+    }
+    (daemon, log, said)
+}
+
+#[test]
+fn a_terminated_daemon_stops_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut daemon, log, said) = daemon(&folder, Stdio::null());
+    assert!(said.contains("console") && said.contains("http://127.0.0.1:"), "{said}");
     let killed = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().unwrap();
     assert!(killed.success());
     // The rest of the log is read so that the daemon never waits for us.
     let rest: Vec<String> = log.map_while(Result::ok).collect();
     assert_eq!(daemon.wait().unwrap().code(), Some(0), "{rest:?}");
+}
+
+#[test]
+fn a_daemon_whose_output_nobody_reads_any_more_ends_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut daemon, log, said) = daemon(&folder, Stdio::piped());
+    drop(daemon.stdout.take());
+    let address = said.split("http=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let body = std::fs::read(fixture("strands/s01.otlp.json")).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST /v1/traces HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .unwrap();
+    stream.write_all(&body).unwrap();
+    let rest: Vec<String> = log.map_while(Result::ok).collect();
+    assert_eq!(daemon.wait().unwrap().code(), Some(1), "{rest:?}");
+    assert!(
+        rest.iter().any(|line| line.starts_with("assayd: cannot write the verdict to stdout")),
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_ends_with_64() {
+    let labels = fixture("../grounding/labels.jsonl");
+    let lines: [&[&str]; 5] = [
+        &["ask", "--model", "embedded", "--state", "x"],
+        &["ask", "--model", "embedded", "--state", "x", "--choice", "Which?=one"],
+        &["compare", &labels, "--model", "embedded", "--thresholds", "2"],
+        &["compare", &labels, "--model", "embedded", "--judge", "embedded"],
+        &["calibrate", &labels, "--split", "2"],
+    ];
+    for arguments in lines {
+        let output = assayd(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_folder_without_traces_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["replay", "convert"] {
+        let output = assayd(&[command, folder.path().to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("holds no traces"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn traces_that_tell_no_story_are_named_and_verdicts_are_summed_up() {
+    let path = fixture("edge-cases/not-an-llm-trace.otlp.pb");
+    let converted = assayd(&["convert", &path]);
+    assert!(stderr(&converted).contains("no story: no_agent"), "{}", stderr(&converted));
+    let replayed = assayd(&["replay", &path, &fixture("strands/s02.otlp.pb")]);
+    let said = stderr(&replayed);
+    assert!(said.contains("2 traces: ") && said.contains("1 skipped (no_agent)"), "{said}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for command in ["convert", "replay"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_assayd"))
+            .args([command, &fixture("strands")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+        assert!(
+            !stderr(&output).contains("Broken") && !stderr(&output).contains("WARN"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_known_before_the_work() {
+    let labels = fixture("../grounding/labels.jsonl");
+    let output = assayd(&["calibrate", &labels, "--out", "/no/such/folder/calibration.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("assayd: cannot write /no/such/folder"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_checkpoint_without_hashes_is_not_called_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    file(&folder, "model.safetensors", "x");
+    let output = assayd(&["model", "verify", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("nothing was verified"), "{}", stderr(&output));
 }

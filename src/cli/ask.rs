@@ -5,45 +5,51 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::{Map, json};
 
+use super::Usage;
 use crate::config::Config;
 use crate::decide::{Health, Node, Reply, answer_json};
 use crate::domain::{Inquiry, Json, Kind, Nobody, Question, Subject};
 use crate::evaluate::{Answerer, Backend};
 use crate::judge::{Ask, Judgement};
 
-/// Ask a model typed questions about a state.
+/// Ask a model typed questions about a state
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   assayd ask --model ./my-checkpoint --state 'My payouts fail!' \\
-    --noul 'Is it urgent?' --choice 'Which team?=billing,sales' --score 'How angry?=calm,cross,furious'
-  assayd ask --model systemone:http://localhost:11434#nimble --state @ticket.txt --noul 'Is it urgent?'
-  TYPESAFE_API_KEY=… assayd ask --model systemone --state @ticket.txt --noul 'Is it urgent?'
+    --noul 'Is it urgent?' --choice 'Which team?=billing,sales' \\
+    --score 'How angry?=calm,cross,furious'
+  assayd ask --model systemone:http://localhost:11434#nimble \\
+    --state @ticket.txt --noul 'Is it urgent?'
+  TYPESAFE_API_KEY=… assayd ask --model systemone --state 'It fails!' --noul 'Urgent?'
 
-The key for another address is taken from ASSAYD_DECIDE_KEY, if it is set.")]
+The key for another address is taken from ASSAYD_DECIDE_KEY, if it is set. The embedded model
+compares claims with evidence and answers no question of this kind.
+
+Exit codes: 0 all questions were answered, 1 some were not, 64 the command line is wrong.")]
 pub struct Args {
     /// The model: embedded, strands:NAME (or a checkpoint's folder or Hub id), a server (systemone:URL#MODEL, decisions:URL#MODEL;
-    /// without URL the hosted one), or an LLM: openai:MODEL[@URL], anthropic:MODEL, bedrock:MODEL.
+    /// without URL the hosted one), or an LLM: openai:MODEL[@URL], anthropic:MODEL, bedrock:MODEL
     #[arg(long, value_name = "BACKEND")]
     pub model: Backend,
-    /// The state: a text, or @FILE (a .json file is read as JSON).
+    /// The state: a text, or @FILE (a .json file is read as JSON)
     #[arg(long)]
     pub state: String,
-    /// A yes/no question. Repeatable.
+    /// A yes/no question. Repeatable
     #[arg(long, value_name = "Q")]
     pub noul: Vec<String>,
-    /// A question and its options: 'Q=a,b,c'. Repeatable.
+    /// A question and its options: 'Q=a,b,c'. Repeatable
     #[arg(long, value_name = "Q=A,B")]
     pub choice: Vec<String>,
-    /// A question and its levels, lowest first: 'Q=low,high'. Repeatable.
+    /// A question and its levels, lowest first: 'Q=low,high'. Repeatable
     #[arg(long, value_name = "Q=LOW,HIGH")]
     pub score: Vec<String>,
-    /// The base model's folder, if the checkpoint is an adapter and does not find it.
+    /// The base model's folder, if the checkpoint is an adapter and does not find it
     #[arg(long)]
     pub base: Option<PathBuf>,
-    /// Print the answers as POST /v1/systemone gives them.
+    /// Print the answers as POST /v1/systemone gives them
     #[arg(long)]
     pub json: bool,
 }
@@ -51,7 +57,9 @@ pub struct Args {
 /// Runs the command. The exit code is 1 if a question was not answered.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let questions = questions(&args)?;
-    ensure!(!questions.is_empty(), "no question: give --noul, --choice or --score");
+    if questions.is_empty() {
+        return Err(Usage("no question: give --noul, --choice or --score".to_owned()).into());
+    }
     let state = Arc::new(state(&args.state)?);
     super::log(&crate::logging::Config::default(), super::Voice::Quiet)?;
     let mut config = Config::default();
@@ -75,7 +83,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (text, is_answered)
         }
         Answerer::Judge(judge) => {
-            let judgement = runtime.block_on(judge.judge(&Ask { inquiries: vec![inquiry] }))?;
+            let judgement = runtime
+                .block_on(judge.judge(&Ask { inquiries: vec![inquiry] }))
+                .with_context(|| args.model.to_string())?;
             let text = if args.json {
                 format!("{}\n", picked_body(judge.model(), &questions, &judgement))
             } else {
@@ -150,10 +160,9 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
         let (instructions, options) = split(text, "--choice", 255)?;
         let mut named: Vec<(String, Json)> = Vec::new();
         for option in options {
-            ensure!(
-                named.iter().all(|(name, _)| *name != option),
-                "option {option:?} is given twice in {text:?}"
-            );
+            if named.iter().any(|(name, _)| *name == option) {
+                return Err(Usage(format!("option {option:?} is given twice in {text:?}")).into());
+            }
             named.push((option, Json::String(String::new())));
         }
         add(format!("choice_{index}"), instructions, Kind::Choice { options: named });
@@ -169,12 +178,15 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
 /// `Q=a,b`: split at the first `=`, options at commas, stripped, blanks dropped.
 fn split<'a>(text: &'a str, flag: &str, most: usize) -> anyhow::Result<(&'a str, Vec<String>)> {
     let Some((instructions, list)) = text.split_once('=') else {
-        bail!("{flag} {text:?} has no options: write 'question=first,second'");
+        let problem = format!("{flag} {text:?} has no options: write 'question=first,second'");
+        return Err(Usage(problem).into());
     };
     let options: Vec<String> =
         list.split(',').map(str::trim).filter(|option| !option.is_empty()).map(str::to_owned).collect();
     let count = options.len();
-    ensure!((2..=most).contains(&count), "{flag} {text:?} has {count} options: 2 to {most} are possible");
+    if !(2..=most).contains(&count) {
+        return Err(Usage(format!("{flag} {text:?}: 2 to {most} options are possible, not {count}")).into());
+    }
     Ok((instructions, options))
 }
 
@@ -233,6 +245,7 @@ fn shown(kind: &Kind) -> Vec<String> {
 fn explained(nobody: &Nobody) -> String {
     match nobody {
         Nobody::Failed(why) | Nobody::Refused(why) => why.clone(),
+        Nobody::Unsupported => "the model does not answer questions of this kind".to_owned(),
         other => other.reason().to_owned(),
     }
 }

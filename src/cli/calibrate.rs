@@ -4,13 +4,13 @@ mod grade;
 mod tell;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
 use self::grade::Graded;
-use super::{Output, Voice};
+use super::{Output, Usage, Voice};
 use crate::config::{self, Config};
 use crate::evaluate::{self, Backend, Labelled, Record, read_labelled};
 use crate::measure::{Fitted, Part, Thresholds, Wish, fit, report, split};
@@ -25,18 +25,21 @@ const ADVISED: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   assayd calibrate labels.jsonl --out calibration.json
-  assayd calibrate labels.jsonl --model strands:./my-checkpoint --target-accuracy 0.9 --seed 7
+  assayd calibrate labels.jsonl --model strands:./my-checkpoint --target-accuracy 0.9
   curl -s 127.0.0.1:8321/v1/feedback > feedback.jsonl && assayd calibrate feedback.jsonl
 
 A line of LABELS.jsonl is one of
-  {\"context\": …, \"query\": …, \"response\": \"…\", \"label\": \"faithful|hallucination\", \"labeled_by\": \"human\"}
+  {\"context\": …, \"query\": …, \"response\": \"…\",
+   \"label\": \"faithful|hallucination\", \"labeled_by\": \"human\"}
   {\"state\": …, \"questions\": {…}, \"labels\": {…}, \"labeled_by\": \"human\"}
-or of the console's export of feedback, which needs no run of the model. 100 to 200 records are a good number.
+or of the console's export of feedback, which needs no run of the model. 100 to 200 records are a
+good number.
 
-The file is put in force by `decide: { calibration: calibration.json }`; verdicts name it. Nothing is called calibrated
-whose labels were not all given by people (`labeled_by: human`).
+The file is put in force by `decide: { calibration: calibration.json }`; verdicts name it. Nothing
+is called calibrated whose labels were not all given by people (`labeled_by: human`).
 
-Exit codes: 0 written, 1 a line is wrong, there are too few records, or the model cannot be had, 64 the command line is wrong.")]
+Exit codes: 0 written, 1 a line is wrong, there are too few records, or the model cannot be had,
+64 the command line or the configuration is wrong.")]
 pub struct Args {
     /// Labelled records, one JSON object a line
     #[arg(value_name = "LABELS.jsonl")]
@@ -76,11 +79,17 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for (name, share) in [("target-accuracy", args.target_accuracy), ("split", args.split)] {
-        ensure!(share > 0.0 && share <= 1.0, "--{name}: {share} must be above 0 and at most 1");
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(Usage(format!("--{name}: {share} must be above 0 and at most 1")).into());
+        }
     }
-    ensure!(args.split < 1.0, "--split: 1 leaves no record for the report");
+    if args.split >= 1.0 {
+        return Err(Usage("--split: 1 leaves no record for the report".to_owned()).into());
+    }
     if let Some(model) = args.model.as_ref().filter(|model| model.is_judge()) {
-        bail!("{model} gives no probabilities: there is nothing to calibrate; name a decision model");
+        let problem =
+            format!("{model} gives no probabilities: there is nothing to calibrate; name a decision model");
+        return Err(Usage(problem).into());
     }
     let mut config = config::load(args.config.as_deref())?;
     super::log(&config.log, Voice::Quiet)?;
@@ -88,6 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     config.decide.calibration = None;
     config.judge = crate::judge::Config::default();
     let labelled = labelled(&args)?;
+    writable(&args.out)?;
     let (labelled, labeled_by) = chosen(labelled, args.any_labels);
     let (model, graded, mut notes) = super::runtime()?.block_on(grade(&config, &args, labelled))?;
     ensure!(
@@ -144,6 +154,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         super::complain("uncalibrated: not all labels were given by people (labeled_by: human)");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a file can be written: better known before the model's work than after it.
+fn writable(path: &Path) -> anyhow::Result<()> {
+    let is_new = !path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    if is_new {
+        std::fs::remove_file(path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn labelled(args: &Args) -> anyhow::Result<Vec<Labelled>> {

@@ -21,6 +21,7 @@ pub const CANNOT_SAY: u8 = 2;
 #[command(after_help = "Examples:
   assayd check --context 'Footwear may be returned within 30 days.' --response 'You have 90 days.'
   summarize report.txt | assayd check --context @report.txt
+  assayd check --context @facts.json --response @answer.txt | jq .reasoning
 
 Exit codes: 0 supported, 1 not supported or unsure, 2 it cannot be said (no response, a failure).")]
 pub struct Args {
@@ -69,9 +70,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::Ok(assayer.check(&request).await)
     })?;
     let faithful = verdict.label == Some(Label::Faithful);
+    // A judge that was asked and did not answer has said nothing.
+    let judge = verdict.provenance.judge.as_ref().filter(|_| verdict.judge_error.is_none());
     let report = json!({
         "faithful": faithful,
-        "model": verdict.provenance.judge.as_ref().unwrap_or(&verdict.provenance.decider),
+        "model": judge.unwrap_or(&verdict.provenance.decider),
         "hallucination_probability": verdict.hallucination_probability,
         "reasoning": evaluate::reasoning(&verdict),
         "verdict": verdict,

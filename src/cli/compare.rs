@@ -6,13 +6,13 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use futures::StreamExt;
 
 use self::records::{Kept, Line};
 use self::report::Report;
 use super::progress::Progress;
-use super::{Output, Voice};
+use super::{Output, Usage, Voice};
 use crate::config::{self, Config};
 use crate::evaluate::{Answerer, Backend, Item, LineError, Record, read_labelled};
 
@@ -20,20 +20,22 @@ use crate::evaluate::{Answerer, Backend, Item, LineError, Record, read_labelled}
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   assayd compare items.jsonl --model embedded --model strands:./my-checkpoint
-  assayd compare items.jsonl --model embedded --judge openai:judge-large --thresholds 0.5,0.7,0.9 --save runs.jsonl
+  assayd compare items.jsonl --model embedded --judge openai:judge-large --save runs.jsonl
   assayd compare items.jsonl --model systemone:https://host --merge runs.jsonl --output json
 
 A line of ITEMS.jsonl:
-  {\"state\": \"My payouts fail!\", \"questions\": {\"urgent\": {\"type\": \"noul\", \"instructions\": \"Is it urgent?\"}},
+  {\"state\": \"My payouts fail!\",
+   \"questions\": {\"urgent\": {\"type\": \"noul\", \"instructions\": \"Is it urgent?\"}},
    \"labels\": {\"urgent\": true}}
-Questions are as POST /v1/systemone has them. A label is true or false, an option, a level's number or text; a question may
-be left without one.
+Questions are as POST /v1/systemone has them. A label is true or false, an option, a level's number
+or text; a question may be left without one.
 
-What is in the files of --merge is not asked again, nor what is in the file of --save already; so a run that was broken off
-goes on. The judge is asked once for each item, with all its questions; each row says what comes of asking it only for
-answers below the threshold.
+What is in the files of --merge is not asked again, nor what is in the file of --save already; so a
+run that was broken off goes on. The judge is asked once for each item, with all its questions; each
+row says what comes of asking it only for answers below the threshold.
 
-Exit codes: 0 all was compared, 1 a line of the file is wrong or a model cannot be had, 64 the command line is wrong.")]
+Exit codes: 0 all was compared, 1 a line of the file is wrong or a model cannot be had,
+64 the command line or the configuration is wrong.")]
 pub struct Args {
     /// Labelled questions, one JSON object a line
     #[arg(value_name = "ITEMS.jsonl")]
@@ -70,12 +72,15 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for threshold in &args.thresholds {
-        ensure!((0.0..=1.0).contains(threshold), "--thresholds: {threshold} must be from 0 to 1");
+        if !(0.0..=1.0).contains(threshold) {
+            return Err(Usage(format!("--thresholds: {threshold} must be from 0 to 1")).into());
+        }
     }
     if let Some(judge) = args.judge.as_ref().filter(|judge| !judge.is_judge()) {
-        bail!(
+        let problem = format!(
             "--judge: {judge} is a decision model; a judge is openai:MODEL, anthropic:MODEL or bedrock:MODEL"
         );
+        return Err(Usage(problem).into());
     }
     let config = config::load(args.config.as_deref())?;
     super::log(&config.log, Voice::Quiet)?;

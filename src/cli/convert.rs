@@ -6,26 +6,29 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
+use super::progress::Progress;
 use crate::convert::{join_runs, read};
 use crate::domain::{Step, StepKind, Story};
-use crate::receive::read_files;
+use crate::receive::read_files_telling;
 
 use super::table::harmless;
 
-/// Print the story of every trace in files: what the agent was asked, thought, called, saw and answered.
+/// Print the story of every trace in files: what the agent was asked, thought, called, saw and answered
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   assayd convert traces.otlp.json
   assayd convert --output text exports/ runs.jsonl.gz
 
-Files hold OTLP in protobuf or JSON, JSON lines of it, or LangSmith run exports; .gz and .zst are unpacked, folders are
-read whole. Traces and log records may be spread over files. A trace without an agent or without content is named on
-standard error, with the reason.")]
+Files hold OTLP in protobuf or JSON, JSON lines of it, or LangSmith run exports; .gz and .zst are
+unpacked, folders are read whole. Traces and log records may be spread over files. A trace without
+an agent or without content is named on standard error, with the reason.
+
+Exit codes: 0 every file was read, 1 some were not or hold no traces, 64 the command line is wrong.")]
 pub struct Args {
-    /// Files and folders.
+    /// Files and folders
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// How stories are printed.
+    /// How stories are printed
     #[arg(long, value_enum, default_value_t = Output::Json)]
     pub output: Output,
 }
@@ -33,9 +36,9 @@ pub struct Args {
 /// How stories are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// One JSON object per line and trace.
+    /// One JSON object per line and trace
     Json,
-    /// For people.
+    /// For people
     Text,
 }
 
@@ -45,15 +48,15 @@ pub enum Output {
 /// If standard output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     super::log(&crate::logging::Config::default(), super::Voice::Quiet)?;
-    let found = read_files(&args.paths);
-    for note in &found.notes {
-        tracing::warn!("{note}");
-    }
+    let mut reading = Progress::of_unknown("files read");
+    let found = read_files_telling(&args.paths, &mut || reading.step());
+    drop(reading);
+    super::say_notes(&found.notes);
     let mut out = BufWriter::new(io::stdout().lock());
     for trace in join_runs(found.traces) {
         match read(&trace) {
             Ok(story) => print(&mut out, &story, args.output)?,
-            Err(skip) => tracing::info!(trace_id = %trace.trace_id, "no story: {skip}"),
+            Err(skip) => super::complain(&format!("trace {}: no story: {skip}", trace.trace_id)),
         }
     }
     out.flush()?;

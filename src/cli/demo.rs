@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// See the main job: starts the daemon, sends bundled real traces to it, prints the verdicts
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  assayd demo          about ten seconds
+  assayd demo          a few seconds
   assayd demo --keep   the daemon stays up: send your own spans to it, look at its metrics")]
 pub struct Args {
     /// Leave the daemon running until Ctrl-C
@@ -44,16 +44,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             // Either end of the channel may go first; both mean stop.
             let _ = stopped.await;
         }));
-        let shown = show(&addresses).await;
+        let stopping = signals.first();
+        tokio::pin!(stopping);
+        let shown = tokio::select! {
+            shown = show(&addresses) => shown,
+            () = &mut stopping => Err(Interrupted.into()),
+        };
         if args.keep && shown.is_ok() {
             super::print(&format!("\n{}", staying(&addresses)))?;
-            signals.first().await;
+            stopping.await;
         }
         drop(stop);
         daemon.await.context("the daemon's task failed")??;
         shown.map(|()| ExitCode::SUCCESS)
     })
 }
+
+/// Somebody wants no more of it.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+struct Interrupted;
 
 /// The defaults, on ports that are free, in memory, and with less patience for late spans.
 fn config() -> Config {
@@ -157,8 +167,8 @@ fn staying(addresses: &Addresses) -> String {
     let grpc = addresses.grpc.map(|address| address.to_string()).unwrap_or_default();
     let http = addresses.http.map(|address| address.to_string()).unwrap_or_default();
     format!(
-        "still running; Ctrl-C stops it\n  export OTEL_EXPORTER_OTLP_ENDPOINT=http://{grpc}   (gRPC; HTTP: http://{http})\n  \
+        "still running, with its console on http://{}/; Ctrl-C stops it\n  export OTEL_EXPORTER_OTLP_ENDPOINT=http://{grpc}   (gRPC; HTTP: http://{http})\n  \
          curl -N -H 'Accept: text/event-stream' http://{}/v1/verdicts\n",
-        addresses.admin
+        addresses.admin, addresses.admin
     )
 }

@@ -18,13 +18,13 @@ use crate::{config, transcript};
 /// Check a coding agent's final answer against what its tools gave it; for the Stop hooks of Claude Code and Codex
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ~/.claude/settings.json   {\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"assayd hook\"}]}]}}
-  ~/.codex/hooks.json       the same
+  in ~/.claude/settings.json, and the same in ~/.codex/hooks.json:
+    {\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"assayd hook\"}]}]}}
   assayd hook --model strands:./my-checkpoint --max-context-chars 60000
 
-The hook's input comes on standard input. An answer that the tool output of its turn does not support is sent back once,
-with the claims and the evidence against them. A turn without tool output is not checked. Whatever goes wrong is said on
-standard error, and the answer goes out.
+The hook's input comes on standard input. An answer that the tool output of its turn does not
+support is sent back once, with the claims and the evidence against them. A turn without tool output
+is not checked. Whatever goes wrong is said on standard error, and the answer goes out.
 
 Exit code: always 0.")]
 pub struct Args {
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match checked {
         Ok(Ok(Some(reason))) => super::print(&format!("{}\n", block(&reason)))?,
         Ok(Ok(None)) => {}
-        Ok(Err(error)) => warn(&format!("{error:#}")),
+        Ok(Err(error)) => warn(&super::told(&error)),
         // The panic's message is on standard error already.
         Err(_) => warn("a check panicked"),
     }

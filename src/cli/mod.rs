@@ -14,6 +14,8 @@ mod progress;
 mod replay;
 mod serve;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -51,6 +53,11 @@ enum Command {
     Model(model::Args),
     Config(config::Args),
 }
+
+/// A command line that clap takes and that makes no sense all the same.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -91,8 +98,10 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         complain(&told(&error));
-        let is_config = error.downcast_ref::<ConfigError>().is_some() || is_template(&error);
-        ExitCode::from(if is_config && failure == 1 { BAD_CONFIG } else { failure })
+        let is_ours = error.downcast_ref::<ConfigError>().is_some()
+            || error.downcast_ref::<Usage>().is_some()
+            || is_template(&error);
+        ExitCode::from(if is_ours && failure == 1 { BAD_CONFIG } else { failure })
     })
 }
 
@@ -144,6 +153,25 @@ fn told(error: &anyhow::Error) -> String {
     text
 }
 
+/// Names the files and parts of files that were passed over, or says how many there are where they are many.
+fn say_notes(notes: &[String]) {
+    const SHOWN: usize = 5;
+    for note in notes.iter().take(SHOWN) {
+        complain(note);
+    }
+    for note in notes.iter().skip(SHOWN) {
+        tracing::info!("{note}");
+    }
+    if notes.len() > SHOWN {
+        complain(&format!("and {} more (ASSAYD_LOG=info names them)", notes.len() - SHOWN));
+    }
+}
+
+/// A number of things, for a person: `1 trace`, `2 traces`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Says what is wrong, to a person.
 fn complain(text: &str) {
     // Nobody is left to tell if standard error is closed.
@@ -161,7 +189,10 @@ fn is_template(error: &anyhow::Error) -> bool {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        // serde_json does not give out the error that it holds.
+        let json = cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(ErrorKind::BrokenPipe)
     })
 }
 

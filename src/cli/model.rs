@@ -10,12 +10,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::decide::{Cache, HubId, HubSettings, Progress};
 use crate::decide::{Verified, locate, verify_model};
 
-/// Download, list and check decision models.
+/// Download, list and check decision models
 #[derive(Debug, Clone, clap::Args)]
-#[command(
-    after_help = "Example:\n  assayd model pull StrandsAgents/strands-decider-2B-qwen3.5-v1-2610\n\nThe cache is the \
-                        Hub's own: HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_HUB_OFFLINE and HF_ENDPOINT are honoured."
-)]
+#[command(after_help = "Examples:
+  assayd model pull StrandsAgents/strands-decider-2B-qwen3.5-v1-2610
+  assayd model list
+  assayd model verify StrandsAgents/strands-decider-2B-qwen3.5-v1-2610
+  assayd model verify ./my-checkpoint
+
+The cache is the Hub's own: HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_HUB_OFFLINE and HF_ENDPOINT are
+honoured. A download that was broken off goes on where it stopped.
+
+Exit codes: 0 done, 1 failed; of `verify`, 1 also if a file is wrong, or if the checkpoint has no
+hashes to hold its files against.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -23,16 +30,16 @@ pub struct Args {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum Command {
-    /// Download a checkpoint and its base model, or what is missing of them.
+    /// Download a checkpoint and its base model, or what is missing of them; prints their folders
     Pull {
-        /// `owner/name`, or `owner/name@revision` (branch, tag or commit).
+        /// `owner/name`, or `owner/name@revision` (branch, tag or commit)
         id: String,
     },
-    /// List the models in the cache.
+    /// List the models in the cache: name, commit, size, folder
     List,
-    /// Check a checkpoint's files against its published hashes.
+    /// Check a checkpoint's files against its published hashes
     Verify {
-        /// A folder, or a Hub id that is in the cache.
+        /// A folder, or a Hub id that is in the cache
         model: String,
     },
 }
@@ -63,7 +70,11 @@ fn pull(id: &str, settings: &HubSettings) -> anyhow::Result<ExitCode> {
 
 fn list(settings: &HubSettings) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
-    for model in Cache::new(&settings.cache).models() {
+    let models = Cache::new(&settings.cache).models();
+    if models.is_empty() {
+        super::complain(&format!("there is no model in {}", settings.cache.display()));
+    }
+    for model in models {
         let mib = model.bytes as f64 / f64::from(1 << 20);
         writeln!(out, "{}\t{}\t{mib:.1} MiB\t{}", model.repository, model.commit, model.folder.display())?;
     }
@@ -75,7 +86,7 @@ fn verify(model: &str, settings: &HubSettings) -> anyhow::Result<ExitCode> {
     let folder = if Path::new(model).is_dir() { Some(model.into()) } else { cached };
     let folder = folder.with_context(|| format!("{model} is neither a folder nor in the cache"))?;
     let mut out = std::io::stdout().lock();
-    let mut good = true;
+    let (mut good, mut compared) = (true, false);
     for (name, verified) in verify_model(&folder)? {
         let word = match verified {
             Verified::Good => "ok",
@@ -84,9 +95,15 @@ fn verify(model: &str, settings: &HubSettings) -> anyhow::Result<ExitCode> {
             Verified::Wrong => "WRONG",
         };
         good &= verified != Verified::Wrong;
+        compared |= matches!(verified, Verified::Good | Verified::Wrong);
         writeln!(out, "{word:10}  {name}")?;
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if !compared {
+        super::complain(
+            "nothing was verified: the checkpoint has no hashes (MANIFEST.sha256, provenance.json)",
+        );
+    }
+    Ok(if good && compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A bar on a terminal, plain lines elsewhere; always on standard error.

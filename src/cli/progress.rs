@@ -14,8 +14,8 @@ pub enum Progress {
     Bar(ProgressBar),
     /// Elsewhere.
     Lines {
-        /// How many there are.
-        total: usize,
+        /// How many there are, if that is known.
+        total: Option<usize>,
         /// What they are.
         noun: &'static str,
         /// How many are done.
@@ -28,13 +28,26 @@ pub enum Progress {
 impl Progress {
     /// Of so many of what the noun names.
     pub fn over(total: usize, noun: &'static str) -> Self {
+        let bar = || ProgressBar::new(total as u64);
+        Self::start(Some(total), noun, bar, &format!("{{wide_bar}} {{pos}}/{{len}} {noun}, {{eta}} left"))
+    }
+
+    /// Of what the noun names; how many there are shows at the end.
+    pub fn of_unknown(noun: &'static str) -> Self {
+        Self::start(None, noun, ProgressBar::new_spinner, &format!("{{spinner}} {{pos}} {noun}"))
+    }
+
+    fn start(
+        total: Option<usize>,
+        noun: &'static str,
+        bar: impl Fn() -> ProgressBar,
+        template: &str,
+    ) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Lines { total, noun, done: 0, last: Instant::now() };
         }
-        let bar = ProgressBar::new(total as u64);
-        if let Ok(style) =
-            ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {noun}, {{eta}} left"))
-        {
+        let bar = bar();
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Self::Bar(bar)
@@ -48,7 +61,8 @@ impl Progress {
                 *done += 1;
                 if last.elapsed() >= PAUSE {
                     *last = Instant::now();
-                    super::complain(&format!("{done} of {total} {noun}"));
+                    let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
+                    super::complain(&format!("{done}{of} {noun}"));
                 }
             }
         }

@@ -2,21 +2,22 @@
 
 mod explain;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 use futures::StreamExt;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::progress::Progress;
 use super::{Voice, table};
 use crate::config::{self, Config};
 use crate::convert;
-use crate::domain::Trace;
+use crate::domain::{Outcome, Trace, Verdict};
 use crate::pipeline::Assayer;
-use crate::receive::read_files;
+use crate::receive::read_files_telling;
 
 /// Evaluate the traces in files
 #[derive(Debug, clap::Args)]
@@ -26,10 +27,11 @@ use crate::receive::read_files;
   assayd replay --config assayd.yaml runs.jsonl.gz
   assayd replay --explain --output table --config assayd.yaml traces.otlp.json
 
-Files hold OTLP in protobuf or JSON, JSON lines of it, or LangSmith run exports; .gz and .zst are unpacked, folders are
-read whole. What a file holds is decided by its content.
+Files hold OTLP in protobuf or JSON, JSON lines of it, or LangSmith run exports; .gz and .zst are
+unpacked, folders are read whole. What a file holds is decided by its content. How many verdicts of
+which kind there were is said on standard error.
 
-Exit codes: 0 every file was read, 1 some were not, 64 the configuration is wrong.")]
+Exit codes: 0 every file was read, 1 some were not or hold no traces, 64 the configuration is wrong.")]
 pub struct Args {
     /// Files and folders
     #[arg(required = true, value_name = "PATH")]
@@ -57,10 +59,10 @@ enum Output {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(args.config.as_deref())?;
     super::log(&config.log, Voice::Quiet)?;
-    let found = read_files(&args.paths);
-    for note in &found.notes {
-        tracing::info!("{note}");
-    }
+    let mut reading = Progress::of_unknown("files read");
+    let found = read_files_telling(&args.paths, &mut || reading.step());
+    drop(reading);
+    super::say_notes(&found.notes);
     let traces = convert::join_runs(found.traces);
     if args.explain {
         explain::explain(&config, &traces, args.output == Output::Table)?;
@@ -80,11 +82,12 @@ async fn replay(config: Config, traces: Vec<Trace>, output: Output) -> anyhow::R
     if output == Output::Table {
         super::print(&table::head())?;
     }
+    let mut tally = Tally::default();
     let mut verdicts = futures::stream::iter(traces)
         .map(|trace| {
             let assayer = Arc::clone(&assayer);
-            // A task each: conversion and preparation use all cores.
-            tokio::spawn(async move { (assayer.assay(&trace).await, trace) })
+            // A task each: conversion and preparation use all cores. It ends with the reader of its verdict.
+            AbortOnDropHandle::new(tokio::spawn(async move { (assayer.assay(&trace).await, trace) }))
         })
         .buffered(config.flow.concurrency.get());
     while let Some(finished) = verdicts.next().await {
@@ -99,6 +102,39 @@ async fn replay(config: Config, traces: Vec<Trace>, output: Output) -> anyhow::R
         };
         progress.suspend(|| super::print(&line))?;
         progress.step();
+        tally.count(&verdict);
     }
+    drop(progress);
+    super::complain(&tally.told());
     Ok(())
+}
+
+/// How many verdicts there were of which kind.
+#[derive(Debug, Default)]
+struct Tally {
+    all: usize,
+    labels: BTreeMap<&'static str, usize>,
+    others: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    fn count(&mut self, verdict: &Verdict) {
+        self.all += 1;
+        let reason = verdict.reason.as_deref().unwrap_or("no reason");
+        match (verdict.outcome, verdict.label) {
+            (Outcome::Scored, Some(label)) => *self.labels.entry(label.as_str()).or_default() += 1,
+            (Outcome::Scored, None) => *self.labels.entry("not labelled").or_default() += 1,
+            (outcome, _) => {
+                *self.others.entry(format!("{} ({reason})", outcome.as_str())).or_default() += 1;
+            }
+        }
+    }
+
+    fn told(&self) -> String {
+        let labels = self.labels.iter().map(|(label, count)| format!("{count} {label}"));
+        let others = self.others.iter().map(|(outcome, count)| format!("{count} {outcome}"));
+        let kinds: Vec<String> = labels.chain(others).collect();
+        let traces = super::counted(self.all, "trace");
+        if kinds.is_empty() { traces } else { format!("{traces}: {}", kinds.join(", ")) }
+    }
 }

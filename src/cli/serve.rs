@@ -15,12 +15,16 @@ use crate::{config, metrics};
 /// Run the daemon: spans in over OTLP, verdicts out
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  assayd serve                              OTLP on 127.0.0.1:4317 and :4318, verdicts to standard output
-  assayd serve --config config/assayd.yaml  the same, every key spelled out
-  assayd serve --model ./my-checkpoint      with another decision model; also over POST /v1/systemone
-  assayd serve --role gateway               OTLP to the Kafka topic otlp_spans on localhost:9092
-  assayd serve --role worker --config config/kafka.yaml   from Kafka topics to verdicts
-  curl -s 127.0.0.1:8321/metrics            what it did
+  assayd serve                            OTLP on 127.0.0.1:4317 and :4318, verdicts to stdout
+  assayd serve --config assayd.yaml       as a file says; `assayd config default` has every key
+  assayd serve --model ./my-checkpoint    with another decision model
+  assayd serve --role gateway             OTLP to the Kafka topic otlp_spans on localhost:9092
+  assayd serve --role worker --config config/kafka.yaml
+                                          from Kafka topics to verdicts
+  curl -s 127.0.0.1:8321/v1/status        what it does; /metrics counts, / shows it in a browser
+
+SIGTERM and SIGINT (Ctrl-C) stop it cleanly: open traces get their verdicts, sinks are flushed. A
+second one stops it at once.
 
 Exit codes: 0 stopped cleanly, 1 failed or gave up waiting, 64 the configuration is wrong.")]
 pub struct Args {

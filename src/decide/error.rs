@@ -88,7 +88,10 @@ impl DecideError {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Nothing here knows a model of this name.
-    #[error("no decision model {name:?}: it is neither `embedded` nor a folder")]
+    #[error(
+        "there is no decision model {name:?}: it is no folder here, nor `embedded`, nor the name of a checkpoint on the Hub \
+         (OWNER/NAME), nor a server (systemone:URL, decisions:URL)"
+    )]
     Unknown {
         /// As configured.
         name: String,

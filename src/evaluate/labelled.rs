@@ -95,8 +95,7 @@ pub fn read_labelled(text: &str) -> (Vec<Labelled>, Vec<LineError>) {
 }
 
 fn read(text: &str) -> Result<(Option<String>, Record), Vec<String>> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| vec![format!("it is not JSON: {error}")])?;
+    let value: Value = serde_json::from_str(text).map_err(|error| vec![not_json(&error)])?;
     let Value::Object(members) = value else { return Err(vec!["it is not a JSON object".to_owned()]) };
     let labeled_by = match members.get("labeled_by") {
         None | Some(Value::Null) => None,
@@ -113,6 +112,13 @@ fn read(text: &str) -> Result<(Option<String>, Record), Vec<String>> {
         item(text, &members).map(Record::Item)
     };
     Ok((labeled_by, record?))
+}
+
+/// The reader knows one line only, and calls it the first.
+fn not_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    format!("it is not JSON: {} at column {}", text.strip_suffix(&place).unwrap_or(&text), error.column())
 }
 
 fn item(text: &str, members: &Map<String, Value>) -> Result<Item, Vec<String>> {

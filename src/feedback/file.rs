@@ -8,7 +8,7 @@ use super::Record;
 
 /// The file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot keep feedback in {}: {source}", path.display())]
+#[error("cannot keep feedback in {}, below data_dir: {source}", path.display())]
 pub struct FeedbackError {
     /// The file or its folder.
     pub path: PathBuf,

@@ -43,6 +43,15 @@ pub enum FileProblem {
     /// It is no OTLP.
     #[error(transparent)]
     Otlp(#[from] DecodeError),
+    /// It is text of another kind.
+    #[error("is text, and neither JSON nor OTLP")]
+    Text,
+    /// It is a folder in which nothing is a trace.
+    #[error("holds no traces{}", others(*files))]
+    NoTraces {
+        /// The files in it that are something else.
+        files: usize,
+    },
     /// It is JSON, and neither OTLP nor a run export.
     #[error("the JSON value at byte {offset} is neither OTLP nor a LangSmith run export")]
     OtherJson {
@@ -68,21 +77,43 @@ pub struct FilesRead {
     pub notes: Vec<String>,
 }
 
+fn others(files: usize) -> String {
+    match files {
+        0 => String::new(),
+        1 => ": the file in it is something else".to_owned(),
+        files => format!(": the {files} files in it are something else"),
+    }
+}
+
 /// Reads files, and folders with all that is in them, in the order given; in a folder by name.
 pub fn read_files(paths: &[PathBuf]) -> FilesRead {
-    let mut reading = Reading::default();
+    read_files_telling(paths, &mut || {})
+}
+
+/// [`read_files`], saying so after each file.
+pub fn read_files_telling(paths: &[PathBuf], told: &mut dyn FnMut()) -> FilesRead {
+    let mut reading = Reading {
+        told,
+        traces: Vec::new(),
+        places: HashMap::new(),
+        errors: Vec::new(),
+        notes: Vec::new(),
+        good: 0,
+    };
     for path in paths {
-        reading.path(path, false, 0);
+        reading.given(path);
     }
     FilesRead { traces: reading.traces, errors: reading.errors, notes: reading.notes }
 }
 
-#[derive(Default)]
-struct Reading {
+struct Reading<'a> {
+    told: &'a mut dyn FnMut(),
     traces: Vec<Trace>,
     places: HashMap<TraceId, usize>,
     errors: Vec<FileError>,
     notes: Vec<String>,
+    /// Files that held something.
+    good: usize,
 }
 
 /// What one file held.
@@ -92,7 +123,17 @@ struct Content {
     runs: Vec<Json>,
 }
 
-impl Reading {
+impl Reading<'_> {
+    /// A path that somebody named: nothing in it is not nothing to say.
+    fn given(&mut self, path: &Path) {
+        let before = (self.good, self.errors.len(), self.notes.len());
+        self.path(path, false, 0);
+        if path.is_dir() && (self.good, self.errors.len()) == (before.0, before.1) {
+            let problem = FileProblem::NoTraces { files: self.notes.len() - before.2 };
+            self.errors.push(FileError { path: path.to_owned(), problem });
+        }
+    }
+
     fn path(&mut self, path: &Path, in_folder: bool, depth: usize) {
         if path.is_dir() && depth < DEEPEST {
             match entries(path) {
@@ -101,7 +142,9 @@ impl Reading {
             }
             return;
         }
-        match content(path) {
+        let content = content(path);
+        (self.told)();
+        match content {
             Ok(content) => self.take(path, content),
             Err(problem) if in_folder && is_foreign(&problem) => {
                 self.notes.push(format!("{}: skipped, {problem}", path.display()));
@@ -111,6 +154,7 @@ impl Reading {
     }
 
     fn take(&mut self, path: &Path, content: Content) {
+        self.good += 1;
         for decoded in content.otlp {
             if !decoded.rejects.is_empty() {
                 self.notes.push(format!("{}: set aside {}", path.display(), decoded.rejects));
@@ -186,7 +230,7 @@ fn content(path: &Path) -> Result<Content, FileProblem> {
             }
             result => result,
         },
-        Some(_) => otlp(&body),
+        Some(_) => otlp(&body).map_err(|problem| if is_text(&body) { FileProblem::Text } else { problem }),
     }
 }
 
@@ -196,6 +240,15 @@ fn otlp(body: &[u8]) -> Result<Content, FileProblem> {
         return Err(FileProblem::Nothing);
     }
     Ok(Content { otlp: vec![decoded], runs: Vec::new() })
+}
+
+/// Whether the beginning reads as text; protobuf has control characters there.
+fn is_text(body: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&body[..body.len().min(512)]);
+    let is_odd =
+        |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    // A character may be cut at the end.
+    !head.trim_end_matches(char::REPLACEMENT_CHARACTER).contains(is_odd)
 }
 
 /// One JSON value, or many one after another.
@@ -336,5 +389,23 @@ mod tests {
         write(folder.path(), ".hidden", b"x");
         let read = read_files(&[folder.path().to_owned()]);
         assert_eq!((read.traces.len(), read.errors.len(), read.notes.len()), (1, 0, 1));
+    }
+
+    #[test]
+    fn a_folder_without_traces_and_a_text_are_said_to_be_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |path: &Path| {
+            let read = read_files(&[path.to_owned()]);
+            read.errors.iter().map(|error| error.problem.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(said(folder.path()), ["holds no traces"]);
+        let notes = write(folder.path(), "README.md", "# Notes, with an é".as_bytes());
+        assert_eq!(said(folder.path()), ["holds no traces: the file in it is something else"]);
+        assert_eq!(said(&notes), ["is text, and neither JSON nor OTLP"]);
+        write(folder.path(), "good.json", REQUEST.as_bytes());
+        assert_eq!(said(folder.path()), Vec::<String>::new());
+        let mut files = 0;
+        read_files_telling(&[folder.path().to_owned()], &mut || files += 1);
+        assert_eq!(files, 2);
     }
 }

@@ -40,11 +40,23 @@ pub async fn serve(
         timeout: config.request_timeout.0,
         guard: guard.clone(),
     };
-    let router =
-        Router::new().route("/v1/traces", post(traces)).route("/v1/logs", post(logs)).with_state(receiver);
+    let router = Router::new()
+        .route("/v1/traces", post(traces))
+        .route("/v1/logs", post(logs))
+        .fallback(elsewhere)
+        .with_state(receiver);
     let connections = net::accept(listener, guard.tls, guard.limits, shutdown.clone());
     listen::serve_http1(connections, router, config.request_timeout.0, shutdown).await;
     Ok(())
+}
+
+/// Exporters that send metrics too, or whose address is a path too long, should read why they fail.
+async fn elsewhere(request: Request) -> (StatusCode, String) {
+    let path = request.uri().path();
+    (
+        StatusCode::NOT_FOUND,
+        format!("there is nothing at {path}: spans go to /v1/traces, log records to /v1/logs\n"),
+    )
 }
 
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ mod reply;
 pub use config::{Acknowledge, Config, Grpc, Http};
 pub use delivery::{Arrival, Delivery, Fence, Raw, Stake, Stakes};
 pub use door::{Door, Forward, Held, LeftOut, Refusal, Store, open};
-pub use files::{FileError, FileProblem, FilesRead, read_files};
+pub use files::{FileError, FileProblem, FilesRead, read_files, read_files_telling};
 pub use grpc::serve as serve_grpc;
 pub use guard::{Guard, GuardError};
 pub use http::serve as serve_http;

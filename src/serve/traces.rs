@@ -81,8 +81,8 @@ pub(super) fn routes() -> Router<Shared> {
 }
 
 async fn trace(State(shared): State<Shared>, Path(text): Path<String>) -> Result<Response, Refusal> {
-    let trace_id: TraceId = text.trim().parse().map_err(|error| {
-        let message = format!("a trace id has 32 hexadecimal digits, and this one {error}");
+    let trace_id: TraceId = text.trim().parse().map_err(|_| {
+        let message = format!("{text:?} is no trace id, which has 32 hexadecimal digits, not all zero");
         Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message)
     })?;
     let sight = match &shared.state.tracer {

@@ -69,7 +69,9 @@ pub enum SpoolError {
         message: String,
     },
     /// Another process has the spool.
-    #[error("the spool {path} is in use by another process")]
+    #[error(
+        "the spool {path} is in use by another process: is an assayd running already? Each needs a `data_dir` of its own"
+    )]
     InUse {
         /// Its folder.
         path: PathBuf,
