@@ -57,7 +57,7 @@ function head(verdict, message) {
   const { grounding } = verdict;
   const facts = [
     ['service', verdict.service], ['agent', verdict.agent], ['model', verdict.model], ['session', verdict.session_id],
-    ['revision', verdict.revision || null],
+    ['revision', verdict.revision || null], ['traces', verdict.traces?.length || null],
   ].filter(([, value]) => value);
   const warnings = [
     verdict.judge_error && `The judge did not answer: ${verdict.judge_error}`,

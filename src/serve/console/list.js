@@ -77,7 +77,7 @@ export function show() {
   byId('feed-says').textContent = isFiltered ? `${shown.length} of ${held.size}` : count(shown.length, 'verdict');
   byId('empty').hidden = shown.length > 0;
   byId('empty').textContent = held.size === 0
-    ? 'No verdicts yet. Send traces over OTLP (port 4317 for gRPC, 4318 for HTTP, unless configured otherwise); each one shows here a few seconds after it is complete.'
+    ? 'No verdicts yet. Each trace shows here a few seconds after it is complete.'
     : 'No verdict passes the filters.';
 }
 
@@ -135,13 +135,15 @@ function flags(verdict) {
 /** What evaluators flag, and the worst claim, or why there is none. */
 function headline(verdict) {
   const flagged = flags(verdict);
-  return el('span', { class: 'row-text' },
+  const covers = verdict.traces?.length ? `conversation of ${count(verdict.traces.length, 'trace')}` : '';
+  return el('span', { class: 'row-text' }, covers,
     flagged.length ? el('span', { class: 'flag' }, `⚑ ${flagged.join(', ')} `) : null, ...worstClaim(verdict));
 }
 
 function worstClaim(verdict) {
   if (verdict.outcome !== 'scored') return [verdict.reason ?? ''];
   const claims = verdict.grounding?.claims ?? [];
+  if (verdict.traces?.length) return [];
   if (claims.length === 0) return ['no claim'];
   const rank = { contradicted: 4, ungrounded: 3, none: 2, complementary: 1, grounded: 0 };
   const badness = (claim) => rank[claim.standing ?? 'none'] + 1 - (claim.probabilities?.grounded ?? 0);

@@ -16,11 +16,39 @@ const STATES = {
 /** `agents` is of `GET /v1/rates`, `status` what `GET /v1/status` said, if it did; `choose` is called with an agent. */
 export function overview(agents, status, choose) {
   byId('detail').replaceChildren(el('div', { class: 'overview' },
-    el('h2', {}, 'Agents, worst first'),
-    el('p', { class: 'quiet' }, 'The last three hours, by the lower end of the 95 % band. Choose a verdict to see its story and its evidence.'),
-    agents.length ? agentTable(agents, choose) : el('p', { class: 'empty' }, 'No verdicts yet.'),
+    el('h2', {}, agents.length ? 'Agents, worst first' : 'No verdicts in the last three hours'),
+    agents.length
+      ? el('p', { class: 'quiet' }, 'The last three hours, by the lower end of the 95 % band. Choose a verdict to see its story and its evidence.')
+      : null,
+    agents.length ? agentTable(agents, choose) : firstSteps(status),
     status?.evaluators && Object.keys(status.evaluators).length ? evaluatorTable(status) : null,
   ));
+}
+
+/** Where to send spans, for those who wait for a first verdict. */
+function firstSteps(status) {
+  const { http, grpc } = status?.receivers ?? {};
+  const kafka = status?.config?.receive?.kafka;
+  const scheme = status?.config?.receive?.tls ? 'https' : 'http';
+  const [protocol, address] = http ? ['http/protobuf', http] : ['grpc', grpc];
+  const sdk = address && [
+    `export OTEL_EXPORTER_OTLP_PROTOCOL=${protocol}`,
+    `export OTEL_EXPORTER_OTLP_ENDPOINT=${scheme}://${reachable(address)}`,
+    'export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true',
+  ].join('\n');
+  return el('div', { class: 'steps' },
+    sdk ? el('p', {}, 'Point the OpenTelemetry SDK of an agent here, and let it record what is said:') : null,
+    sdk ? el('pre', { tabindex: 0 }, sdk) : null,
+    kafka ? el('p', {}, 'Spans are read from Kafka; assayd_receive_kafka_lag_records says what waits there.') : null,
+    el('p', { class: 'quiet' },
+      'A trace without message content is skipped, not judged. Put a trace id into the filter above to see what became of that trace.'));
+}
+
+/** An address that another machine may be told: one that stands for all addresses becomes the one of this page. */
+function reachable(address) {
+  const port = address.slice(address.lastIndexOf(':') + 1);
+  const host = address.slice(0, -port.length - 1);
+  return ['0.0.0.0', '[::]'].includes(host) ? `${location.hostname}:${port}` : address;
 }
 
 function agentTable(agents, choose) {
