@@ -1,16 +1,11 @@
-//! From graded records to temperatures, thresholds and weights; and how good they are on records that the fit has not seen.
+//! From graded records to temperatures, thresholds and weights.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
+use super::report::STEPS;
+use super::seen::{answers, hallucination, settled, temperature_of};
 use super::temperature::{fit_temperature, scaled};
-use super::{Confusion, Fitted, Graded, RiskPoint, Thresholds};
-use super::{accuracy, auroc, brier, ece, kappa, risk_coverage, threshold_for, wilson};
-use crate::domain::{Decision, Kind};
-
-/// Bins of the calibration error.
-const BINS: usize = 10;
+use super::{Fitted, Seen, Thresholds, risk_coverage, threshold_for};
 
 /// Fewer answers than this say nothing about a threshold.
 const LEAST_SETTLED: usize = 10;
@@ -20,81 +15,6 @@ const LEAST_FITTED: usize = 20;
 
 /// From this many answers on a question has a temperature of its own.
 const LEAST_OWN: usize = 50;
-
-/// Confidences at which risk and coverage are told.
-const STEPS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
-
-/// What was said of one record, and what is right.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Seen {
-    /// An answer, by its claims.
-    Answer {
-        /// The claims that have probabilities.
-        claims: Vec<SeenClaim>,
-        /// Whether something in it does not stand.
-        is_bad: bool,
-    },
-    /// A typed question.
-    Question {
-        /// Its id.
-        id: String,
-        /// What it is calibrated by if it has no temperature of its own.
-        key: &'static str,
-        /// Its kind.
-        kind: Kind,
-        /// One probability per label.
-        probabilities: Vec<f64>,
-        /// The position of the right label.
-        truth: usize,
-    },
-    /// A verdict that was given before: only its numbers are known.
-    Given {
-        /// Whether it is about one claim.
-        is_claim: bool,
-        /// The probability that something does not stand.
-        p: Option<f64>,
-        /// How sure the model was.
-        confidence: Option<f64>,
-        /// Whether it was said that something does not stand; none where it was left open.
-        said: Option<bool>,
-        /// Whether something does not stand.
-        is_bad: bool,
-    },
-}
-
-/// A claim, as the decision model saw it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SeenClaim {
-    /// One probability per standing.
-    pub probabilities: Vec<f64>,
-    /// Which of the standings support it.
-    pub supports: Vec<bool>,
-    /// The kind of its evidence, by name.
-    pub evidence_type: &'static str,
-}
-
-impl SeenClaim {
-    /// The probability that it does not stand.
-    fn doubt(&self, temperature: f64) -> f64 {
-        let p = scaled(&self.probabilities, temperature);
-        let supported: f64 =
-            p.iter().zip(&self.supports).filter(|(_, supports)| **supports).map(|(p, _)| p).sum();
-        (1.0 - supported).clamp(0.0, 1.0)
-    }
-
-    /// How sure the pick is, and whether it says that the claim does not stand.
-    fn stand(&self, temperature: f64) -> (f64, bool) {
-        let decision = Decision { probabilities: scaled(&self.probabilities, temperature), tokens: 0 };
-        let kind = Kind::Choice { options: Vec::new() };
-        let stands = self.supports.get(decision.pick()).copied().unwrap_or(false);
-        (decision.confidence(&kind), !stands)
-    }
-}
-
-/// The largest doubt over the claims, as a verdict has it.
-fn hallucination(claims: &[SeenClaim], temperature: f64) -> Option<f64> {
-    claims.iter().map(|claim| claim.doubt(temperature)).reduce(f64::max)
-}
 
 /// How to fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -218,50 +138,6 @@ fn loss(cases: &[&Seen], temperature: f64) -> f64 {
     cases.iter().map(one).sum::<f64>() / cases.len().max(1) as f64
 }
 
-fn temperature_of(fitted: &Fitted, keys: &[&str]) -> f64 {
-    keys.iter().find_map(|key| fitted.temperatures.get(*key)).copied().unwrap_or(1.0)
-}
-
-/// Whole answers: the probability that something does not stand, and whether it does not.
-fn answers(seen: &[Seen], fitted: &Fitted) -> Vec<(f64, bool)> {
-    let temperature = temperature_of(fitted, &["grounding"]);
-    let one = |seen: &Seen| match seen {
-        Seen::Answer { claims, is_bad } => Some((hallucination(claims, temperature)?, *is_bad)),
-        Seen::Given { is_claim: false, p, is_bad, .. } => Some(((*p)?, *is_bad)),
-        Seen::Given { .. } | Seen::Question { .. } => None,
-    };
-    seen.iter().filter_map(one).collect()
-}
-
-/// Single decisions as the cascade settles them: how sure, and whether right. Of an answer's claims those of which the label
-/// of the answer says enough: all of a good answer, the only one of a bad answer.
-fn settled(seen: &[Seen], fitted: &Fitted) -> Vec<(f64, bool)> {
-    let mut settled = Vec::new();
-    for one in seen {
-        match one {
-            Seen::Answer { claims, is_bad } if !is_bad || claims.len() == 1 => {
-                let temperature = temperature_of(fitted, &["grounding"]);
-                settled.extend(claims.iter().map(|claim| {
-                    let (confidence, said_bad) = claim.stand(temperature);
-                    (confidence, said_bad == *is_bad)
-                }));
-            }
-            Seen::Question { id, key, kind, probabilities, truth } => {
-                let probabilities = scaled(probabilities, temperature_of(fitted, &[id, key]));
-                let decision = Decision { probabilities, tokens: 0 };
-                settled.push((decision.confidence(kind), decision.pick() == *truth));
-            }
-            Seen::Given {
-                confidence: Some(confidence), said: Some(said), is_bad, is_claim: true, ..
-            } => {
-                settled.push((*confidence, said == is_bad));
-            }
-            Seen::Answer { .. } | Seen::Given { .. } => {}
-        }
-    }
-    settled
-}
-
 /// A claim weighs as much as claims of its kind of evidence have proved right, the best kind 1.
 fn weights(seen: &[Seen], fitted: &Fitted, notes: &mut Vec<String>) -> BTreeMap<String, f64> {
     let temperature = temperature_of(fitted, &["grounding"]);
@@ -296,150 +172,13 @@ fn weights(seen: &[Seen], fitted: &Fitted, notes: &mut Vec<String>) -> BTreeMap<
         .collect()
 }
 
-/// How good a calibration is on some records.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
-    /// Records.
-    pub records: usize,
-    /// Whole answers: does something not stand?
-    pub answers: Option<Measured>,
-    /// Typed questions, by what they are calibrated by.
-    pub questions: BTreeMap<String, Measured>,
-    /// Single decisions, as the cascade settles them: risk and coverage by their confidence.
-    pub decisions: Vec<RiskPoint>,
-    /// What the thresholds do here.
-    pub thresholds: BTreeMap<String, Promise>,
-}
-
-/// Measures of one kind of answers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
-    /// How many.
-    pub count: usize,
-    /// The share of right ones.
-    pub accuracy: Option<f64>,
-    /// Expected calibration error, 10 bins.
-    pub ece: Option<f64>,
-    /// The same with the model's own probabilities.
-    pub ece_before: Option<f64>,
-    /// Brier score.
-    pub brier: Option<f64>,
-    /// The same with the model's own probabilities.
-    pub brier_before: Option<f64>,
-    /// Cohen's kappa with the labels.
-    pub kappa: Option<f64>,
-    /// Area under the ROC curve, of yes and no.
-    pub auroc: Option<f64>,
-    /// Counts, of yes and no.
-    pub confusion: Option<Confusion>,
-    /// What a threshold on the confidence costs and brings.
-    pub risk_coverage: Vec<RiskPoint>,
-}
-
-/// A threshold and what it does.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Promise {
-    /// The threshold.
-    pub threshold: f64,
-    /// The share of answers that reach it.
-    pub coverage: f64,
-    /// How many these are.
-    pub answers: usize,
-    /// The share of right ones among them.
-    pub accuracy: Option<f64>,
-    /// Its interval of 95 %.
-    pub interval: [f64; 2],
-}
-
-impl Promise {
-    fn of(answers: &[(f64, bool)], total: usize, threshold: f64) -> Self {
-        let reached = answers.iter().filter(|(confidence, _)| *confidence >= threshold);
-        let (count, right) =
-            reached.fold((0, 0), |(count, right), (_, is_right)| (count + 1, right + usize::from(*is_right)));
-        Self {
-            threshold,
-            coverage: count as f64 / total.max(1) as f64,
-            answers: count,
-            accuracy: (count > 0).then(|| right as f64 / count as f64),
-            interval: wilson(right, count),
-        }
-    }
-}
-
-/// Reports on records, with the thresholds that are in force: the fitted ones, else `configured`.
-pub fn report(seen: &[Seen], fitted: &Fitted, configured: Thresholds) -> Report {
-    let plain = Fitted { temperatures: BTreeMap::new(), ..fitted.clone() };
-    let (after, before) = (answers(seen, fitted), answers(seen, &plain));
-    let binary =
-        |answers: &[(f64, bool)]| answers.iter().map(|(p, bad)| Graded::binary(*p, *bad)).collect::<Vec<_>>();
-    let decisions = settled(seen, fitted);
-    let mut thresholds = BTreeMap::new();
-    let mut promise = |name: &str, threshold: Option<f64>, answers: &[(f64, bool)]| {
-        if let Some(threshold) = threshold.filter(|_| !answers.is_empty()) {
-            thresholds.insert(name.to_owned(), Promise::of(answers, answers.len(), threshold));
-        }
-    };
-    let now = &fitted.thresholds;
-    promise("min_confidence", now.min_confidence.or(configured.min_confidence), &decisions);
-    let bad: Vec<(f64, bool)> = after.clone();
-    let good: Vec<(f64, bool)> = after.iter().map(|(p, is_bad)| (1.0 - p, !is_bad)).collect();
-    promise("label.hallucination", now.hallucination.or(configured.hallucination), &bad);
-    promise("label.faithful", now.faithful.or(configured.faithful), &good);
-    Report {
-        records: seen.len(),
-        answers: (!after.is_empty()).then(|| Measured::of(&binary(&after), &binary(&before))),
-        questions: questions(seen, fitted, &plain),
-        decisions: if decisions.is_empty() { Vec::new() } else { risk_coverage(&decisions, &STEPS) },
-        thresholds,
-    }
-}
-
-fn questions(seen: &[Seen], fitted: &Fitted, plain: &Fitted) -> BTreeMap<String, Measured> {
-    let graded = |fitted: &Fitted| {
-        let mut graded: BTreeMap<String, Vec<Graded>> = BTreeMap::new();
-        for one in seen {
-            let Seen::Question { id, key, kind, probabilities, truth } = one else { continue };
-            let probabilities = scaled(probabilities, temperature_of(fitted, &[id, key]));
-            let decision = Decision { probabilities, tokens: 0 };
-            let confidence = decision.confidence(kind);
-            let answer = Graded { probabilities: decision.probabilities, truth: *truth, confidence };
-            graded.entry((*key).to_owned()).or_default().push(answer);
-        }
-        graded
-    };
-    let (after, before) = (graded(fitted), graded(plain));
-    after.into_iter().map(|(key, answers)| (key.clone(), Measured::of(&answers, &before[&key]))).collect()
-}
-
-impl Measured {
-    fn of(answers: &[Graded], before: &[Graded]) -> Self {
-        let is_binary = answers.iter().all(|answer| answer.probabilities.len() == 2);
-        let pairs: Vec<(usize, usize)> = answers.iter().map(|answer| (answer.pick(), answer.truth)).collect();
-        let scores: Vec<(f64, bool)> =
-            answers.iter().map(|answer| (answer.probabilities[1], answer.truth == 1)).collect();
-        let right: Vec<(f64, bool)> =
-            answers.iter().map(|answer| (answer.confidence, answer.is_right())).collect();
-        Self {
-            count: answers.len(),
-            accuracy: accuracy(answers),
-            ece: ece(answers, BINS),
-            ece_before: ece(before, BINS),
-            brier: brier(answers),
-            brier_before: brier(before),
-            kappa: kappa(&pairs),
-            auroc: if is_binary { auroc(&scores) } else { None },
-            confusion: is_binary
-                .then(|| Confusion::of(pairs.iter().map(|(pick, truth)| (*pick == 1, *truth == 1)))),
-            risk_coverage: risk_coverage(&right, &STEPS),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::{SeenClaim, report};
     use super::*;
+    use crate::domain::Kind;
 
     fn claim(p: [f64; 3]) -> SeenClaim {
         SeenClaim {
