@@ -7,7 +7,7 @@
 //! - 6 [`evaluate`]: evaluation for programs that call it, by the name of any backend
 //! - 5 [`pipeline`], 4 [`config`], 3 [`serve`]: what the daemon is made of
 //! - 2 [`net`], [`receive`], [`spool`], [`decide`], [`judge`], [`emit`], [`feedback`], [`gsar`], [`relay`]: sockets, files, models
-//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`redact`], [`transcript`], [`kafka`], [`metrics`], [`logging`]: pure
+//! - 1 [`otlp`], [`assemble`], [`convert`], [`ask`], [`score`], [`redact`], [`transcript`], [`measure`], [`kafka`], [`metrics`], [`logging`]: pure
 //! - 0 [`domain`], [`ticket`], [`error`], [`find`], [`secret`]: words, and what can be seen in a text without any of them
 
 #![warn(missing_docs)]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use assayd::assemble::SessionConfig;
 use assayd::config::Config;
 use assayd::decide::{self, DecideError, Desk, Reply, Scripted};
 use assayd::domain::{Decision, Inquiry, Label, Outcome, Period, Verdict};
@@ -305,4 +306,51 @@ async fn the_status_says_what_each_evaluator_did_and_the_configuration_in_force(
         "{metrics}"
     );
     house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_of_several_traces_gets_a_verdict_of_its_own_when_it_is_over() {
+    let house = House::open(|config| {
+        let sessions = SessionConfig { idle: Period::millis(1500), ..SessionConfig::default() };
+        config.assemble.sessions = Some(sessions);
+        let text = "{ use: [], evaluators: { held: { type: choice, state: conversation, instructions: Is it right?, \
+                    criteria: { grounded: It is., contradicted: It is not. }, fail: [contradicted] } } }";
+        config.evaluate.sessions = serde_saphyr::from_str(text).unwrap();
+        assert_eq!(config.problems(), Vec::<String>::new());
+    })
+    .await;
+    // One sender repeats the history in every trace, the other does not.
+    for name in ["openinference-openai/s09", "openinference-claude-agent-sdk/s09"] {
+        house.send(recorded(name)).await;
+    }
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let verdicts = loop {
+        let verdicts = house.verdicts(8).await;
+        if verdicts.iter().filter(|verdict| !verdict.traces.is_empty()).count() == 2 {
+            break verdicts;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{verdicts:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let (sessions, traces): (Vec<&Verdict>, Vec<&Verdict>) =
+        verdicts.iter().partition(|verdict| !verdict.traces.is_empty());
+    for session in sessions {
+        assert_eq!(session.trace_id, None);
+        let own: Vec<&&Verdict> =
+            traces.iter().filter(|trace| trace.session_id == session.session_id).collect();
+        let ids: std::collections::BTreeSet<_> = own.iter().filter_map(|trace| trace.trace_id).collect();
+        assert_eq!(session.traces.iter().copied().collect::<std::collections::BTreeSet<_>>(), ids);
+        assert_eq!(ids.len(), 3);
+        assert_eq!((session.outcome, session.revision), (Outcome::Scored, 0));
+        assert_eq!(session.answers["held"].label.as_deref(), Some("grounded"));
+        assert!(own.iter().all(|trace| !trace.answers.contains_key("held")), "it is for conversations");
+        assert!(session.label.is_some() && session.span_ids.is_empty());
+        let url = format!("http://{}/v1/verdicts/{}", house.at.admin, session.verdict_id);
+        let page: serde_json::Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
+        let steps = page["story"]["steps"].as_array().unwrap();
+        let asked = steps.iter().filter(|step| step["kind"] == "request").count();
+        assert_eq!((asked, steps.len()), (3, 12), "{steps:?}");
+    }
+    let (_, written) = house.close().await;
+    assert_eq!(written.iter().filter(|verdict| !verdict.traces.is_empty()).count(), 2);
 }

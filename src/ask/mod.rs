@@ -20,7 +20,7 @@ mod words;
 pub use config::Config;
 pub use evaluators::{
     Candidate, Criteria, Each, EvaluateConfig, EvaluatorConfig, Evaluators, Fate, MatchConfig, MetricConfig,
-    Need, QuestionType, Selection, StateOf, reference,
+    Need, QuestionType, Selection, SessionEvaluateConfig, StateOf, reference,
 };
 pub use excerpt::excerpt;
 pub use figures::{Figures, figures};

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::SessionConfig;
 use crate::domain::{ByteSize, Period};
 
 /// When a trace is taken as complete, and how much of it is held until then.
@@ -32,6 +33,9 @@ pub struct Config {
     pub keep_traces: NonZeroUsize,
     /// Other patience for single services, by `service.name`. A trace of several services waits for the most patient one.
     pub services: BTreeMap<String, Patience>,
+    /// Traces of one service that name the same session are put together as a conversation, which gets a verdict of its own when
+    /// it is over; `evaluate.sessions` says what it is evaluated for. Not set: no conversations.
+    pub sessions: Option<SessionConfig>,
 }
 
 /// What a span does that comes after its trace was closed.
@@ -68,6 +72,7 @@ impl Default for Config {
             keep_bytes: ByteSize::mib(64),
             keep_traces: NonZeroUsize::new(100_000).expect("a number above zero"),
             services: BTreeMap::new(),
+            sessions: None,
         }
     }
 }
@@ -92,6 +97,9 @@ impl Config {
         for (service, patience) in &self.services {
             let (root_grace, idle) = self.waits(patience);
             ordered(&format!(".services.{service}"), root_grace, idle);
+        }
+        if let Some(sessions) = &self.sessions {
+            sessions.check(problems);
         }
     }
 

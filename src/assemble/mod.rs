@@ -14,9 +14,11 @@ mod assembler;
 mod config;
 mod live;
 mod recent;
+mod sessions;
 
 pub use assembler::{Assembler, ClosedTrace, Pushed, Sight};
 pub use config::{Config, Late, Patience};
+pub use sessions::{SessionConfig, Sessions};
 
 /// A span or log record with this attribute set to true closes its trace at once: the application says that it is complete.
 pub const END_MARKER: &str = "assayd.trace.end";

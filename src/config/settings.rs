@@ -80,12 +80,14 @@ impl Default for Config {
 impl Config {
     /// What can be used as it is and will not do what somebody may expect.
     pub fn notes(&self) -> Vec<String> {
-        let evaluators = crate::ask::Evaluators::new(&self.evaluate);
         let mut idle = Vec::new();
-        if self.judge.model().is_none() {
-            idle.extend(evaluators.measured());
-            if self.decide.model == crate::decide::ModelName::Embedded {
-                idle.extend(evaluators.general());
+        for section in [self.evaluate.clone(), self.evaluate.of_sessions()] {
+            let evaluators = crate::ask::Evaluators::new(&section);
+            if self.judge.model().is_none() {
+                idle.extend(evaluators.measured());
+                if self.decide.model == crate::decide::ModelName::Embedded {
+                    idle.extend(evaluators.general());
+                }
             }
         }
         let note = |names: &[std::sync::Arc<str>]| {
@@ -112,6 +114,9 @@ impl Config {
         self.spool.check(&mut problems);
         self.assemble.check(&mut problems);
         self.evaluate.check(&mut problems);
+        if self.assemble.sessions.is_none() && self.evaluate.sessions != Default::default() {
+            problems.push("evaluate.sessions names what conversations are evaluated for, but none are put together: set assemble.sessions, such as { idle: 30m }".to_owned());
+        }
         self.decide.check(&mut problems);
         self.judge.check(&mut problems);
         self.score.check(&mut problems);

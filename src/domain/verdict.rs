@@ -233,10 +233,13 @@ pub struct Verdict {
     pub verdict_id: String,
     /// 0 the first time; one more each time late spans reopened the trace.
     pub revision: u32,
-    /// The trace; none for `/v1/check`.
+    /// The trace; none for `/v1/check` and for a conversation.
     pub trace_id: Option<TraceId>,
     /// The conversation or session.
     pub session_id: Option<String>,
+    /// Of a verdict on a conversation: the traces that it covers. Empty, and absent in JSON, for all others.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub traces: Vec<TraceId>,
     /// The spans that told the story.
     pub span_ids: Vec<SpanId>,
     /// The span whose output is the answer, else the topmost one that arrived: where the verdict belongs in the trace.

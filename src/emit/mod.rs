@@ -46,7 +46,7 @@ pub trait Sink: Send + Sync {
 }
 
 /// Why a verdict could not be written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot write the verdict to {sink}: {message}")]
 pub struct EmitError {
     /// The sink's name.

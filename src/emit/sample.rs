@@ -16,6 +16,7 @@ pub(crate) fn full() -> Verdict {
         revision: 2,
         trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap()),
         session_id: Some("session-7".into()),
+        traces: vec!["4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap()],
         span_ids: vec!["00f067aa0ba902b7".parse().unwrap(), "53995c3f42cd8ad8".parse().unwrap()],
         evaluated_span_id: Some("53995c3f42cd8ad8".parse().unwrap()),
         response_id: Some("chatcmpl-7".into()),
@@ -184,6 +185,7 @@ pub(crate) fn check() -> Verdict {
     Verdict {
         trace_id: None,
         session_id: None,
+        traces: Vec::new(),
         span_ids: Vec::new(),
         evaluated_span_id: None,
         response_id: None,

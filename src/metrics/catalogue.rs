@@ -437,6 +437,20 @@ pub const ASSEMBLE_CLOSED: Metric = counter(
     &[closed("reason", &["root", "idle", "age", "evict", "end", "shutdown"])],
     "Traces that were taken as complete, by the reason; evict means that the store was full.",
 );
+/// Conversations going on.
+pub const ASSEMBLE_OPEN_SESSIONS: Metric = gauge(
+    "assayd_assemble_open_sessions",
+    "conversations",
+    &[],
+    "Conversations (assemble.sessions) that are not over.",
+);
+/// Verdicts on conversations.
+pub const SESSION_VERDICTS: Metric = counter(
+    "assayd_session_verdicts_total",
+    "verdicts",
+    &[SERVICE, AGENT, closed("label", &["faithful", "hallucination", "unsure", "none"])],
+    "Verdicts on conversations that reached every sink; label is the worst of their traces'. They count nowhere else.",
+);
 /// Traces that others evaluate.
 pub const ASSEMBLE_HANDED_OVER: Metric = counter(
     "assayd_assemble_handed_over_total",
@@ -875,6 +889,8 @@ pub static ALL: &[Metric] = &[
     ASSEMBLE_LIVE_TRACES,
     ASSEMBLE_LIVE_BYTES,
     ASSEMBLE_CLOSED,
+    ASSEMBLE_OPEN_SESSIONS,
+    SESSION_VERDICTS,
     ASSEMBLE_HANDED_OVER,
     ASSEMBLE_LATE_SPANS,
     ASSEMBLE_DROPPED_SPANS,

@@ -22,6 +22,10 @@ pub fn verdict(service: Option<&str>, agent: Option<&str>, label: Option<Label>,
 /// Called once, by the fan-out, when every sink has the verdict.
 pub fn emitted(written: &Verdict) {
     let (service, agent) = (written.service.as_deref(), written.agent.as_deref());
+    // What it covers was counted with the verdicts on its traces.
+    if !written.traces.is_empty() {
+        return session_verdict(service, agent, written.label);
+    }
     let tier = written.grounding.as_ref().map(|grounding| grounding.tier);
     verdict(service, agent, written.label, tier);
     // An answer without claims has no label, and no part in the rate of hallucinations.
@@ -40,6 +44,13 @@ pub fn emitted(written: &Verdict) {
     if written.trace_id.is_some() && written.run.is_none() {
         trace_outcome(written.outcome, written.reason.as_deref());
     }
+}
+
+/// A verdict on a conversation reached every sink.
+pub fn session_verdict(service: Option<&str>, agent: Option<&str>, label: Option<Label>) {
+    let (service, agent) = labels::service_and_agent(service, agent);
+    let label = label.map_or("none", Label::as_str);
+    all::SESSION_VERDICTS.add(1, [service.into(), agent.into(), label.into()]);
 }
 
 /// An answer was scored, and whether it is a hallucination.
@@ -266,6 +277,11 @@ pub fn spool_recovered(deliveries: usize, damaged_bytes: u64, torn_bytes: u64) {
 pub fn assemble_live(traces: usize, bytes: usize) {
     all::ASSEMBLE_LIVE_TRACES.set(traces as f64, []);
     all::ASSEMBLE_LIVE_BYTES.set(bytes as f64, []);
+}
+
+/// Conversations that are going on.
+pub fn assemble_sessions(open: usize) {
+    all::ASSEMBLE_OPEN_SESSIONS.set(open as f64, []);
 }
 
 /// A trace was taken as complete.
@@ -565,6 +581,8 @@ mod tests {
         receive_kafka_vanished();
         assemble_live(3, 4);
         assemble_closed(Closed::Root);
+        assemble_sessions(2);
+        session_verdict(Some("shop"), None, Some(Label::Faithful));
         assemble_handed_over();
         assemble_late_spans("revised", 1);
         assemble_dropped_spans("duplicate", 1);

@@ -14,10 +14,11 @@ use super::admin::{self, Admin};
 use super::assembly::Assembly;
 use super::intake::{Intake, Listeners};
 use super::runs::Keeping;
+use super::sessions::Conversations;
 use super::{Assayer, StartError, self_check, status, stored};
 use crate::config::{self, Config};
 use crate::domain::ByteSize;
-use crate::emit::{Recent, RecentConfig, Sinks, Traces, TracesTask};
+use crate::emit::{EmitError, Recent, RecentConfig, Sinks, Traces, TracesTask};
 use crate::feedback::Feedback;
 use crate::receive::{self, Acknowledge, Delivery, Door, KafkaSource, RunningKafka};
 use crate::spool::{Replay, Spool};
@@ -146,7 +147,7 @@ impl App {
         self.door.0.clone()
     }
 
-    /// Runs until `shutdown`, or until a receiver fails; then stops: not ready, receivers stop, the door closes, traces finish,
+    /// Runs until `shutdown`, or until a receiver or a sink fails for good; then stops: not ready, receivers stop, the door closes, traces finish,
     /// sinks have them, admin last.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Ended, StartError> {
         let (ready_in, ready) = watch::channel(serve::Readiness::Starting);
@@ -161,6 +162,8 @@ impl App {
         let closing = door.closing();
         let (spool, replay) = self.stored.unzip();
         let mut kafka = self.kafka.map(|source| source.start(door.clone())).transpose()?;
+        let conversations =
+            Conversations::start(self.config.assemble.sessions.as_ref(), &self.assayer, &self.sinks);
         let assembly = Assembly::new(
             self.config.assemble.clone(),
             concurrency,
@@ -168,6 +171,7 @@ impl App {
             closing,
             Arc::clone(&self.assayer),
             Arc::clone(&self.sinks),
+            conversations.as_ref().map(Conversations::told),
         );
         let (traces, traces_task) = self.traces;
         let assembly = assembly.followed(traces);
@@ -188,6 +192,7 @@ impl App {
         let has_senders = listeners.grpc.is_some() || listeners.http.is_some();
         let mut intake = Intake::start(&self.config.receive, listeners, door, spool.clone().zip(replay));
         let unfinished = assembly.unfinished();
+        let mut broken = assembly.broken();
         let mut assembly = tokio::spawn(assembly.run());
 
         let work = async {
@@ -198,6 +203,7 @@ impl App {
             let failure = tokio::select! {
                 failure = intake.failed() => failure,
                 failure = kafka_failed(kafka.as_mut()) => failure,
+                failure = sink_broken(&mut broken) => failure,
                 never = self_check::run(&self.assayer, self.config.flow.self_check) => match never {},
             };
             Err::<(), _>(failure)
@@ -216,7 +222,11 @@ impl App {
         let drained = tokio::time::timeout(patience, async {
             let finishing = async {
                 intake.close(patience / SENDERS_SHARE).await;
-                (&mut assembly).await
+                let assembled = (&mut assembly).await;
+                if let Some(conversations) = conversations {
+                    conversations.finish().await;
+                }
+                assembled
             };
             tokio::select! {
                 finished = finishing => finished,
@@ -258,7 +268,7 @@ impl Addresses {
         if let Some(http) = self.http {
             tracing::info!(%http, "OTLP over HTTP: /v1/traces, /v1/logs");
         }
-        tracing::info!(admin = %self.admin, "metrics, probes, checks, verdicts, /v1/systemone");
+        tracing::info!(admin = %self.admin, "console, metrics, probes, checks, verdicts, /v1/systemone: http://{}/", self.admin);
     }
 }
 
@@ -300,6 +310,15 @@ fn left_behind(verdicts: usize, is_kept: bool) -> Ended {
         "a sink did not take these verdicts before the stop; their spans are kept, and evaluated again after the next start"
     );
     Ended::Drained
+}
+
+/// Ends when a sink takes no verdict any more, such as standard output without its reader.
+async fn sink_broken(broken: &mut watch::Receiver<Option<EmitError>>) -> StartError {
+    match broken.wait_for(Option::is_some).await.map(|error| error.clone()) {
+        Ok(Some(error)) => error.into(),
+        // It ends when the assembly does.
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
 }
 
 /// Ends when Kafka can no longer be read; pends for ever if it is no source.

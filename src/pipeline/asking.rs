@@ -19,6 +19,11 @@ impl Asking {
         Self { config: config.ask.clone(), evaluators: Evaluators::new(&config.evaluate) }
     }
 
+    /// What is asked of conversations.
+    pub fn of_sessions(config: &Config) -> Self {
+        Self { config: config.ask.clone(), evaluators: Evaluators::new(&config.evaluate.of_sessions()) }
+    }
+
     /// The evaluators that run.
     pub fn evaluators(&self) -> &Evaluators {
         &self.evaluators

@@ -13,7 +13,7 @@ use super::tally::{Row, Tally};
 use super::{StartError, status};
 use crate::config::Config;
 use crate::decide::{self, Desk};
-use crate::domain::{Answers, Inquiry, Json, Skip, Step, StepKind, Story, Trace, Value, Verdict};
+use crate::domain::{Answers, Inquiry, Json, Session, Skip, Step, StepKind, Story, Trace, Value, Verdict};
 use crate::emit::{Notes, stage_now};
 use crate::judge::{self, Judge, PriceBasis, Pricing};
 use crate::measure::Fitted;
@@ -28,6 +28,8 @@ const LARGE: usize = 64 * 1024;
 /// Evaluates traces and texts by one plan.
 pub struct Assayer {
     asking: Asking,
+    /// Of conversations, if they are evaluated.
+    sessions: Option<Asking>,
     cascade: Cascade,
     plan: Plan,
     tally: Tally,
@@ -74,6 +76,10 @@ impl Assayer {
         if let Some(calibration) = &calibration {
             questions["calibration"] = calibration.as_str().into();
         }
+        let sessions = config.assemble.sessions.as_ref().map(|_| Asking::of_sessions(config));
+        if let Some(sessions) = &sessions {
+            questions["sessions"] = sessions.fingerprint();
+        }
         let mut plan = Plan::new(
             config.score.clone(),
             &questions,
@@ -84,6 +90,9 @@ impl Assayer {
         plan.calibration = calibration;
         plan.prompts = prompts.filter(|digest| !digest.is_empty());
         warn_of_idle(&asking, &desk, judge.is_some());
+        if let Some(sessions) = &sessions {
+            warn_of_idle(sessions, &desk, judge.is_some());
+        }
         if let Some(pricing) = judge.as_ref().and_then(|judge| judge.pricing()) {
             tell_price(pricing);
         }
@@ -99,8 +108,12 @@ impl Assayer {
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
             .with_allowances(allowances)
             .with_partitioning(config.judge.partition);
-        let tally = Tally::new(asking.evaluators().names());
-        Self { asking, cascade, plan, tally, clock: Clock::start() }
+        let mut names = asking.evaluators().names();
+        let of_sessions = sessions.iter().flat_map(|sessions| sessions.evaluators().names());
+        let further: Vec<Arc<str>> = of_sessions.filter(|name| !names.contains(name)).collect();
+        names.extend(further);
+        let tally = Tally::new(names);
+        Self { asking, sessions, cascade, plan, tally, clock: Clock::start() }
     }
 
     /// What it evaluates with and what each evaluator did since the start, for `GET /v1/status`.
@@ -158,6 +171,25 @@ impl Assayer {
         })
     }
 
+    /// The verdict on a conversation: the worst of what its traces got, and the answers to what conversations are evaluated for.
+    pub async fn assay_session(&self, session: &Session) -> Verdict {
+        let origin = Origin {
+            revision: session.revision,
+            service: session.service.clone(),
+            closed: Some(session.closed),
+            closed_at: Some(session.closed_at),
+            first_span: session.story.steps.iter().find_map(|step| step.time),
+            ..Origin::default()
+        };
+        let asking = self.sessions.as_ref().unwrap_or(&self.asking);
+        let judged = caught(self.judge_by(asking, &origin, &session.story, None, None)).await;
+        let verdict = judged.map(|(verdict, _)| verdict).unwrap_or_else(|panic| {
+            tracing::error!(session_id = session.id, panic, "evaluating a conversation panicked");
+            score::failed(&origin, "panic", &self.plan, self.clock.now())
+        });
+        score::of_session(session, verdict, &self.plan)
+    }
+
     /// The verdict on a run of GSAR's loop that has ended.
     pub fn run_verdict(&self, run: &Run) -> Verdict {
         score::of_run(run, &self.plan, self.clock.now())
@@ -187,9 +219,20 @@ impl Assayer {
         trace: Option<&Trace>,
         own: Option<Inquiry>,
     ) -> (Verdict, Answers) {
+        self.judge_by(&self.asking, origin, story, trace, own).await
+    }
+
+    async fn judge_by(
+        &self,
+        asking: &Asking,
+        origin: &Origin,
+        story: &Story,
+        trace: Option<&Trace>,
+        own: Option<Inquiry>,
+    ) -> (Verdict, Answers) {
         let (mut questions, selections) = stage_now(
             "ask",
-            || self.asking.ask(story, trace, origin),
+            || asking.ask(story, trace, origin),
             |(questions, _)| Notes::of([("assayd.claims", Value::Int(questions.claims.len() as i64))]),
         );
         questions.inquiries.extend(own);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -14,8 +14,8 @@ use super::Assayer;
 use super::assay::{Settled, assay};
 use super::clock::Clock;
 use crate::assemble::{Assembler, ClosedTrace, Config, Pushed, Sight};
-use crate::domain::{Closed, Time, TraceId, Value};
-use crate::emit::{Notes, Sinks, Traces};
+use crate::domain::{Closed, SessionTrace, Time, TraceId, Value};
+use crate::emit::{EmitError, Notes, Sinks, Traces};
 use crate::metrics;
 use crate::receive::{Delivery, Stake};
 use crate::serve::Tracer;
@@ -43,13 +43,17 @@ pub(super) struct Assembly {
     sinks: Arc<Sinks>,
     /// Follows the work, if that is wanted.
     traces: Traces,
+    /// Who puts conversations together.
+    told: Option<mpsc::Sender<SessionTrace>>,
     concurrency: usize,
     clock: Clock,
     working: JoinSet<Settled>,
-    /// First arrivals of the traces that are worked on, with how many share one.
-    arrivals: BTreeMap<Time, usize>,
+    /// When the traces that are worked on were complete, with how many share one time.
+    completions: BTreeMap<Time, usize>,
     /// Traces without an outcome, for those who wait for the end.
     unfinished: Arc<AtomicUsize>,
+    /// The first sink that will take no verdict any more.
+    broken: watch::Sender<Option<EmitError>>,
 }
 
 impl Assembly {
@@ -61,6 +65,7 @@ impl Assembly {
         closing: CancellationToken,
         assayer: Arc<Assayer>,
         sinks: Arc<Sinks>,
+        told: Option<mpsc::Sender<SessionTrace>>,
     ) -> Self {
         Self {
             assembler: Assembler::new(config),
@@ -70,11 +75,13 @@ impl Assembly {
             assayer,
             sinks,
             traces: Traces::default(),
+            told,
             concurrency,
             clock: Clock::start(),
             working: JoinSet::new(),
-            arrivals: BTreeMap::new(),
+            completions: BTreeMap::new(),
             unfinished: Arc::default(),
+            broken: watch::Sender::new(None),
         }
     }
 
@@ -86,6 +93,11 @@ impl Assembly {
     /// How many traces have no outcome yet; up to a second old.
     pub fn unfinished(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.unfinished)
+    }
+
+    /// Hears of a sink that will take no verdict any more.
+    pub fn broken(&self) -> watch::Receiver<Option<EmitError>> {
+        self.broken.subscribe()
     }
 
     /// Tells what is known of a trace, as long as this works.
@@ -156,13 +168,9 @@ impl Assembly {
             tracing::debug!(trace_id = %closed.trace.trace_id, "another replica evaluates this trace");
             return;
         }
-        *self.arrivals.entry(closed.trace.first_arrival).or_default() += 1;
-        self.working.spawn(assay(
-            Arc::clone(&self.assayer),
-            Arc::clone(&self.sinks),
-            self.traces.clone(),
-            closed,
-        ));
+        *self.completions.entry(closed.trace.closed_at).or_default() += 1;
+        let (assayer, sinks) = (Arc::clone(&self.assayer), Arc::clone(&self.sinks));
+        self.working.spawn(assay(assayer, sinks, self.traces.clone(), self.told.clone(), closed));
     }
 
     fn finish(&mut self, finished: Result<Settled, JoinError>) {
@@ -174,11 +182,14 @@ impl Assembly {
                 return;
             }
         };
-        if let Some(sharing) = self.arrivals.get_mut(&settled.first_arrival) {
+        if let Some(sharing) = self.completions.get_mut(&settled.closed_at) {
             *sharing -= 1;
             if *sharing == 0 {
-                self.arrivals.remove(&settled.first_arrival);
+                self.completions.remove(&settled.closed_at);
             }
+        }
+        if settled.broken.is_some() {
+            self.broken.send_replace(settled.broken);
         }
         if settled.outcome == Outcome::Done {
             self.assembler.settled(settled.trace_id, settled.number);
@@ -188,11 +199,17 @@ impl Assembly {
     fn gauge(&self) {
         metrics::assemble_live(self.assembler.open(), self.assembler.bytes());
         metrics::assay_in_flight(self.working.len());
-        let working = self.arrivals.keys().next().copied();
-        let oldest = working.into_iter().chain(self.assembler.oldest_arrival()).min();
-        metrics::oldest_pending(oldest.map_or(Duration::ZERO, |arrival| self.clock.now().since(arrival)));
+        let working = self.completions.keys().next().copied();
+        metrics::oldest_pending(waiting(self.clock.now(), working, self.assembler.next_timeout()));
         self.unfinished.store(self.assembler.open() + self.working.len(), Ordering::Relaxed);
     }
+}
+
+/// For how long the longest waits that is complete: of those that are worked on, or of those that are due and wait for their
+/// turn. A trace that is merely open waits for its spans, and nothing is late.
+fn waiting(now: Time, working: Option<Time>, next_due: Option<Time>) -> Duration {
+    let due = next_due.filter(|due| *due < now);
+    working.into_iter().chain(due).min().map_or(Duration::ZERO, |complete| now.since(complete))
 }
 
 /// Whether all spans of a trace are kept by their sources for another replica: because it has their partitions by now, or
@@ -220,4 +237,20 @@ fn count(pushed: &Pushed) {
     metrics::assemble_dropped_spans("limit", as_count(pushed.beyond));
     metrics::assemble_late_spans("ignored", as_count(pushed.ignored));
     metrics::assemble_late_spans("revised", pushed.reopened.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_trace_waits_for_its_spans_and_is_not_late() {
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        let now = at(100);
+        assert_eq!(waiting(now, None, None), Duration::ZERO);
+        assert_eq!(waiting(now, None, Some(at(130))), Duration::ZERO, "it closes in half a minute");
+        assert_eq!(waiting(now, None, Some(at(93))), Duration::from_secs(7), "it is due and has no turn");
+        assert_eq!(waiting(now, Some(at(90)), Some(at(93))), Duration::from_secs(10));
+        assert_eq!(waiting(now, Some(at(98)), Some(at(130))), Duration::from_secs(2));
+    }
 }

@@ -17,6 +17,7 @@ mod measures;
 mod panic;
 mod runs;
 mod self_check;
+mod sessions;
 mod start;
 mod status;
 mod stored;

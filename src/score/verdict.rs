@@ -196,6 +196,7 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
         revision: origin.revision,
         trace_id: origin.trace_id,
         session_id: None,
+        traces: Vec::new(),
         span_ids: Vec::new(),
         evaluated_span_id: origin.root,
         response_id: None,

@@ -29,6 +29,23 @@ pub struct EvaluateConfig {
     pub metrics: BTreeMap<String, MetricConfig>,
     /// Tool calls of one story that an evaluator of single calls asks about; of more, the last ones.
     pub max_steps: NonZeroUsize,
+    /// What whole conversations are evaluated for, if `assemble.sessions` puts them together. Evaluators for which `state` matters
+    /// want `conversation` or `story` here.
+    pub sessions: SessionEvaluateConfig,
+}
+
+/// What conversations are evaluated for; the keys mean what they mean for traces. A `match` by attributes fits none, and `sample`
+/// leaves none out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionEvaluateConfig {
+    /// The built-in evaluators that run over conversations.
+    #[serde(rename = "use")]
+    pub built_in: Vec<String>,
+    /// Own evaluators by name, which run over conversations; and other settings for built-in ones, under their names.
+    pub evaluators: BTreeMap<String, EvaluatorConfig>,
+    /// Own metrics of conversations by name.
+    pub metrics: BTreeMap<String, MetricConfig>,
 }
 
 impl Default for EvaluateConfig {
@@ -39,6 +56,7 @@ impl Default for EvaluateConfig {
             evaluators: BTreeMap::new(),
             metrics: BTreeMap::new(),
             max_steps: NonZeroUsize::new(20).expect("20 is not zero"),
+            sessions: SessionEvaluateConfig::default(),
         }
     }
 }
@@ -46,8 +64,24 @@ impl Default for EvaluateConfig {
 impl EvaluateConfig {
     /// Judge templates that evaluators and metrics name, each once; whoever asks the judge reads them.
     pub fn prompts(&self) -> BTreeSet<&PathBuf> {
-        let of_evaluators = self.evaluators.values().filter_map(|evaluator| evaluator.prompt.as_ref());
-        of_evaluators.chain(self.metrics.values().filter_map(|metric| metric.prompt.as_ref())).collect()
+        let sessions = &self.sessions;
+        let evaluators = self.evaluators.values().chain(sessions.evaluators.values());
+        let metrics = self.metrics.values().chain(sessions.metrics.values());
+        let of_evaluators = evaluators.filter_map(|evaluator| evaluator.prompt.as_ref());
+        of_evaluators.chain(metrics.filter_map(|metric| metric.prompt.as_ref())).collect()
+    }
+
+    /// The same section as it is for conversations: their evaluators and nothing else.
+    pub fn of_sessions(&self) -> Self {
+        let sessions = self.sessions.clone();
+        Self {
+            grounding: false,
+            built_in: sessions.built_in,
+            evaluators: sessions.evaluators,
+            metrics: sessions.metrics,
+            max_steps: self.max_steps,
+            sessions: SessionEvaluateConfig::default(),
+        }
     }
 }
 

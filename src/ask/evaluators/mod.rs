@@ -16,7 +16,9 @@ mod state;
 mod suggest;
 mod verbatim;
 
-pub use config::{Each, EvaluateConfig, EvaluatorConfig, MatchConfig, MetricConfig, QuestionType};
+pub use config::{
+    Each, EvaluateConfig, EvaluatorConfig, MatchConfig, MetricConfig, QuestionType, SessionEvaluateConfig,
+};
 pub use criteria::Criteria;
 pub use evaluator::Evaluators;
 pub use page::reference;

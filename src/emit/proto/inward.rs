@@ -23,6 +23,7 @@ impl TryFrom<Verdict> for domain::Verdict {
             revision: verdict.revision,
             trace_id: verdict.trace_id.as_deref().map(|bytes| trace_id("trace_id", bytes)).transpose()?,
             session_id: verdict.session_id,
+            traces: verdict.traces.iter().map(|bytes| trace_id("traces", bytes)).collect::<Result<_, _>>()?,
             span_ids: verdict
                 .span_ids
                 .iter()

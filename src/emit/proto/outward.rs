@@ -14,6 +14,7 @@ impl From<&domain::Verdict> for Verdict {
             revision: verdict.revision,
             trace_id: verdict.trace_id.map(|id| id.as_bytes().to_vec()),
             session_id: verdict.session_id.clone(),
+            traces: verdict.traces.iter().map(|id| id.as_bytes().to_vec()).collect(),
             span_ids: verdict.span_ids.iter().map(|id| id.as_bytes().to_vec()).collect(),
             evaluated_span_id: verdict.evaluated_span_id.map(|id| id.as_bytes().to_vec()),
             response_id: verdict.response_id.clone(),

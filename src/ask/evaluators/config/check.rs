@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use super::super::catalogue::{self, BuiltIn, Task};
 use super::super::scope::Scope;
 use super::super::suggest::nearest;
-use super::{Criteria, Each, EvaluateConfig, EvaluatorConfig, MatchConfig, MetricConfig, QuestionType};
+use super::{
+    Criteria, Each, EvaluateConfig, EvaluatorConfig, MatchConfig, MetricConfig, QuestionType,
+    SessionEvaluateConfig,
+};
 use crate::find;
 
 /// Longest name of an evaluator or metric.
@@ -29,6 +32,12 @@ impl EvaluateConfig {
                 report.add("has the name of an evaluator; give it another one".to_owned());
             }
             check_metric(metric, &mut report);
+        }
+        if self.sessions != SessionEvaluateConfig::default() {
+            let mut inner = Vec::new();
+            self.of_sessions().check(&mut inner);
+            let named = inner.iter().map(|problem| problem.replace("evaluate.", "evaluate.sessions."));
+            problems.extend(named);
         }
     }
 
