@@ -73,11 +73,12 @@ pub fn init(config: &Config, variable: Option<&str>) -> Result<(), LogError> {
         Some(text) => filter(VARIABLE, text)?,
         None => filter("log.level", &config.level)?,
     };
+    let colours = config.format == Format::Text && io::stderr().is_terminal();
     let base = tracing_subscriber::fmt()
         .with_env_filter(chosen)
         .with_timer(SystemTime)
-        .with_writer(|| OneLine(io::stderr()))
-        .with_ansi(config.format == Format::Text && std::io::stderr().is_terminal());
+        .with_writer(move || OneLine { to: io::stderr(), colours })
+        .with_ansi(colours);
     let installed = match config.format {
         Format::Text => base.finish().try_init(),
         Format::Json => base.json().flatten_event(true).with_current_span(false).finish().try_init(),
@@ -85,36 +86,48 @@ pub fn init(config: &Config, variable: Option<&str>) -> Result<(), LogError> {
     installed.map_err(|_| LogError::AlreadyInstalled)
 }
 
-/// Each event in one line, whatever is in it: an error may cite what a stranger sent, and must not look like further lines. The
-/// subscriber writes an event at once, and makes escape sequences harmless itself.
-struct OneLine<W>(W);
+/// Each event in one line, whatever is in it: an error may cite what a stranger sent, and must neither look like further lines nor
+/// steer the terminal. The subscriber writes an event at once; of what fields show it makes only a part harmless itself.
+struct OneLine<W> {
+    to: W,
+    /// Whether the subscriber's own colours pass.
+    colours: bool,
+}
 
 impl<W: Write> Write for OneLine<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        self.0.write_all(&one_line(event))?;
+        let text = String::from_utf8_lossy(event);
+        self.to.write_all(one_line(&text, self.colours).as_bytes())?;
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 
-fn one_line(event: &[u8]) -> Cow<'_, [u8]> {
-    let inner = event.strip_suffix(b"\n").unwrap_or(event);
-    if !inner.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+fn one_line(event: &str, colours: bool) -> Cow<'_, str> {
+    let inner = event.strip_suffix('\n').unwrap_or(event);
+    let steers = |c: char| c.is_control() && c != '\t';
+    if !inner.contains(steers) {
         return Cow::Borrowed(event);
     }
-    let mut line = Vec::with_capacity(event.len() + 8);
-    for byte in inner {
-        match byte {
-            b'\n' => line.extend(b"\\n"),
-            b'\r' => line.extend(b"\\r"),
-            other => line.push(*other),
+    let mut line = String::with_capacity(event.len() + 16);
+    for (at, c) in inner.char_indices() {
+        if steers(c) && !(colours && is_colour(&inner[at..])) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
         }
     }
-    line.extend(&event[inner.len()..]);
+    line.push_str(&event[inner.len()..]);
     Cow::Owned(line)
+}
+
+/// Whether the text begins with a sequence that only colours what follows.
+fn is_colour(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("\u{1b}[") else { return false };
+    rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
 }
 
 fn filter(place: &'static str, text: &str) -> Result<EnvFilter, LogError> {
@@ -163,8 +176,10 @@ mod tests {
         }
         let kept = Kept::default();
         let writer = kept.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || OneLine(writer.clone())).finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || OneLine { to: writer.clone(), colours: false })
+            .finish();
         let forged = "no\n2026-11-30T08:00:00Z ERROR assayd: all keys are lost\r\u{1b}[2J";
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(error = %forged, text = forged, "the judge did not answer");
@@ -173,6 +188,11 @@ mod tests {
         let lines = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         assert_eq!(lines.lines().count(), 2, "{lines:?}");
         assert!(!lines.contains('\u{1b}') && !lines.contains('\r'), "{lines:?}");
+        assert_eq!(
+            one_line("\u{1b}[2mtime\u{1b}[0m a\tb \u{1b}[2J\u{9b}1m\n", true),
+            "\u{1b}[2mtime\u{1b}[0m a\tb \\u{1b}[2J\\u{9b}1m\n"
+        );
+        assert!(matches!(one_line("a plain line\n", false), Cow::Borrowed(_)));
     }
 
     #[test]
