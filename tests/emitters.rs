@@ -505,6 +505,26 @@ fn names_that_nobody_agreed_on_are_read_by_their_words_and_shapes() {
             ),
         ],
     );
+    // Every argument under a key of its own; a framework's spans for tools alone beside model calls of the conventions.
+    let model = |number, input: &Json, output: &Json| {
+        let from = json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": text(input.clone()), "gen_ai.output.messages": text(json!([output]))});
+        span(number, 1, "chat", from)
+    };
+    for tool in [
+        json!({"bee_event_type": "tool", "bee_inputs.city": "Oslo", "bee_outputs.result": SEEN}),
+        json!({"spring.ai.kind": "tool_call", "spring.ai.tool.definition.name": "thermometer", "spring.ai.tool.definition.schema": "{}",
+            "spring.ai.tool.call.arguments": "{\"city\": \"Oslo\"}", "spring.ai.tool.call.result": SEEN}),
+    ] {
+        check(
+            "tools apart",
+            vec![
+                span(1, 0, "run", json!({})),
+                model(2, &json!([u]), &call),
+                span(3, 1, "thermometer", tool),
+                model(4, &json!([u, call]), &answer),
+            ],
+        );
+    }
     // Indexed keys under an unknown prefix.
     check(
         "indexed",

@@ -86,8 +86,11 @@ fn once(group: &mut Vec<&LogRecord>) {
     *group = kept;
 }
 
-/// ADK 1.x names an agent by nothing but its span's name.
+/// ADK 1.x names an agent by nothing but its span's name, Logfire in the turns of OpenAI's agents.
 fn agent_of_bare_span(span: &Span) -> Option<String> {
+    if let Some(name) = span.attributes.text("agent_name").filter(|name| !name.is_empty()) {
+        return Some(name.to_owned());
+    }
     let inside = span.name.strip_prefix("agent_run [").and_then(|rest| rest.strip_suffix(']'));
     inside.filter(|name| !name.is_empty()).map(str::to_owned)
 }
@@ -102,6 +105,12 @@ fn file(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Talk) {
     let kind = draft.kind;
     if let Some(kind) = kind {
         talk.saw_agent |= matches!(kind, Kind::Model | Kind::Tool | Kind::Agent | Kind::Retrieval);
+    }
+    if draft.dialects.contains(&dialects::SHAPE) && talk.warnings.is_empty() {
+        talk.warnings.push(format!(
+            "no convention has the names of span {}'s attributes: it and others like it were read by their shape",
+            span.span_id
+        ));
     }
     if kind.is_some_and(|kind| kind != Kind::Ignored) {
         talk.dialects.extend(draft.dialects.iter().copied());
@@ -182,6 +191,9 @@ fn file_model(mut draft: Draft, logs: &[&LogRecord], index: usize, talk: &mut Ta
     for log in told_apart {
         let mut call = told_call(log);
         call.span = index;
+        if !several {
+            dialects::add_reasoning(span, &mut call.output);
+        }
         // A span can hold several calls; then only the record's own time tells their order.
         if !several || !call.start.is_known() {
             call.start = span.start;

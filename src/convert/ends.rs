@@ -2,15 +2,21 @@
 
 use std::collections::HashSet;
 
+use super::alike::{same_text, squeeze};
+use super::atom::{Atom, What};
 use super::talk::{Invocation, Message, Role, Talk};
 use super::tell::Draft;
-use super::thread::{Atom, What, same_text, squeeze};
 use super::tree::Tree;
 use super::weave::Woven;
 use crate::domain::{Span, Step, StepKind, Story, Time, Trace};
 
 /// Spans around the whole: those with input or output that have no such span above them.
-pub(super) fn outermost<'a>(talk: &'a Talk, spans: &[&Span], tree: &Tree) -> Vec<&'a Invocation> {
+pub(super) fn outermost<'a>(
+    talk: &'a Talk,
+    woven: &Woven,
+    spans: &[&Span],
+    tree: &Tree,
+) -> Vec<&'a Invocation> {
     let mut own: Vec<Option<()>> = vec![None; spans.len()];
     let speaking: Vec<&Invocation> = talk
         .invocations
@@ -20,7 +26,7 @@ pub(super) fn outermost<'a>(talk: &'a Talk, spans: &[&Span], tree: &Tree) -> Vec
     for around in &speaking {
         own[around.span] = Some(());
     }
-    for run in talk.runs.iter() {
+    for run in &woven.runs {
         own[run.span] = Some(());
     }
     let above = tree.above(&own);
@@ -102,6 +108,9 @@ pub(super) fn narrow_requests(steps: &mut Vec<Draft>, talk: &Talk, anchors: &[St
         .filter(|query| query.len() >= 12)
         .take(MOST_ANCHORS);
     let words: Vec<&str> = anchors.iter().map(String::as_str).chain(queries).collect();
+    // Where nothing else shows what the answer rests on, the prompt may be all that does.
+    let words =
+        if steps.iter().any(|draft| draft.step.kind == StepKind::Observation) { words } else { Vec::new() };
     for draft in steps.iter_mut().filter(|draft| draft.step.kind == StepKind::Request) {
         let Some(text) = &draft.step.text else { continue };
         let narrower = words

@@ -2,7 +2,7 @@
 
 use super::message::messages;
 use super::talk::{Message, Role};
-use super::text::{decode, is_masked};
+use super::text::{decode, is_constant, is_masked};
 use crate::domain::{Json, Value};
 
 /// Names under which programs take a question, the most telling first.
@@ -95,15 +95,6 @@ fn boxed(value: &Value, role: Role, names: &[&str]) -> Vec<Message> {
         return told;
     }
     named(&decoded.json, names, 0).map(|text| vec![Message::text(role, text)]).unwrap_or_default()
-}
-
-/// Names of a graph's own places, such as `__end__`.
-fn is_constant(text: &str) -> bool {
-    let text = text.trim();
-    text.len() > 4
-        && text.starts_with("__")
-        && text.ends_with("__")
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// The text under the first of `names` that leads to one; else the only text there is.

@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::block::{block, blocks, call, is_block, nested, outcome, reasoning};
 use super::parse::{CLASS, parse};
 use super::talk::{Call, Message, Outcome, Part, Role};
-use super::text::{Decoded, decode_str, is_masked, pick, pick_str, plain, result_str};
+use super::text::{Decoded, decode_str, is_constant, is_masked, pick, pick_str, plain, result_str};
 use crate::domain::Json;
 
 const DEEPEST: usize = 12;
@@ -31,7 +31,7 @@ pub(super) fn messages_of(decoded: &Decoded, default: Role) -> Vec<Message> {
 }
 
 /// Keys under which requests, responses and states keep their messages.
-const HOLDERS: [&str; 18] = [
+const HOLDERS: [&str; 19] = [
     "messages",
     "contents",
     "input",
@@ -50,6 +50,7 @@ const HOLDERS: [&str; 18] = [
     "response",
     "update",
     "items",
+    "result",
 ];
 
 fn gather(json: &Json, default: Role, depth: usize, out: &mut Vec<Message>) {
@@ -118,7 +119,9 @@ fn hold(map: &Map<String, Json>, default: Role, depth: usize, out: &mut Vec<Mess
                     out.push(Message::text(role, text.clone()));
                 }
             }
-            Json::String(text) if key == "output" => out.push(Message::text(Role::Assistant, text.clone())),
+            Json::String(text) if key == "output" && !is_constant(text) => {
+                out.push(Message::text(Role::Assistant, text.clone()))
+            }
             other => gather(other, role, depth + 1, out),
         }
         if out.len() > before {

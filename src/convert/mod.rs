@@ -1,6 +1,8 @@
 //! A trace becomes a story: what the agent was asked, thought, called, saw and answered, whatever library reported it.
 //! Pure: no clock, no IO, and no panic on any input.
 
+mod alike;
+mod atom;
 mod block;
 mod collect;
 mod declared;

@@ -1,8 +1,10 @@
 //! Which result belongs to which call, and what a tool really said.
 
+use super::alike::same_tool;
+use super::atom::{Atom, What};
 use super::pseudo::{is_final, is_interpreter};
 use super::talk::{Call, Outcome, ToolRun};
-use super::thread::{Atom, Thread, What, same_tool};
+use super::thread::Thread;
 use super::weave::Woven;
 
 /// Calls that wait for their results.

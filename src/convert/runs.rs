@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::alike::{bare, squeeze};
+use super::atom::{Atom, What};
 use super::talk::{Call, Talk, ToolRun};
 use super::text::plain;
-use super::thread::{Atom, Thread, What, bare, squeeze};
+use super::thread::Thread;
 use super::tree::Tree;
 use crate::domain::{Json, Span, Time};
 

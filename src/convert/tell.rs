@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
+use super::alike::{same_text, squeeze};
+use super::atom::{Atom, What};
 use super::ends;
 use super::pairing::{Pending, best_text, is_last_word, result_in, starts_later};
 use super::pseudo::{is_final, is_interpreter};
 use super::talk::{Call, Outcome, Talk};
 use super::text::tells_error;
-use super::thread::{Atom, Thread, What, same_text, squeeze};
+use super::thread::Thread;
 use super::tree::Tree;
 use super::weave::Woven;
 use crate::domain::{Json, Span, Step, StepKind, Story, Time, Trace};
@@ -36,7 +38,7 @@ struct Teller<'a> {
 
 /// The story of woven threads.
 pub(super) fn tell(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], tree: &Tree) -> Story {
-    let outer = ends::outermost(talk, spans, tree);
+    let outer = ends::outermost(talk, woven, spans, tree);
     let mut anchors = ends::anchors(&outer);
     if anchors.is_empty() {
         anchors.extend(ends::first_asked(talk, woven));

@@ -83,6 +83,15 @@ pub(super) fn is_masked(text: &str) -> bool {
         || inner.eq_ignore_ascii_case("filtered")
 }
 
+/// Names of a graph's own places, such as `__end__`.
+pub(super) fn is_constant(text: &str) -> bool {
+    let text = text.trim();
+    text.len() > 4
+        && text.starts_with("__")
+        && text.ends_with("__")
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
 /// What stands for a picture, sound or file: its type, size and hash, never its bytes.
 pub(super) fn placeholder(kind: &str, mime: Option<&str>, bytes: &[u8]) -> String {
     let hash = Sha256::digest(bytes);

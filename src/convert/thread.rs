@@ -1,40 +1,10 @@
 //! Threads of conversation. Every model call repeats its history; a thread holds each message once, whoever told it and how
 //! often, by walking along what is already there: by prefix of history, not by text, since a user may say a thing twice.
 
-use super::talk::{Call, Message, Outcome, Part, Role};
+use super::alike::{same, same_text, same_work};
+use super::atom::{Atom, What};
+use super::talk::Outcome;
 use crate::domain::{Json, Time};
-
-/// The smallest piece of a thread.
-#[derive(Debug, Clone)]
-pub(super) struct Atom {
-    pub(super) what: What,
-    /// Position of the span that told it first; `usize::MAX` for none.
-    pub(super) span: usize,
-    /// When it happened, or was first told.
-    pub(super) time: Time,
-    /// When the call that told it first began.
-    pub(super) told: Time,
-    pub(super) agent: Option<String>,
-    /// Whether the text stood beside a tool call.
-    pub(super) beside: bool,
-    /// Whether a model said it, rather than being told.
-    pub(super) reply: bool,
-    /// Whether another thread tells it.
-    pub(super) shared: bool,
-    /// The tool run that it belongs to, by its position among the runs.
-    pub(super) run: Option<usize>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum What {
-    Request(String),
-    Text(String),
-    Thought(String),
-    Call(Call),
-    Result(Outcome),
-    /// Documents that were looked up, and by what.
-    Document(Option<String>, String),
-}
 
 /// One conversation.
 #[derive(Debug, Default)]
@@ -48,172 +18,61 @@ pub(super) struct Thread {
     pub(super) span: usize,
 }
 
-/// Who told something, and when.
-#[derive(Debug, Clone)]
-pub(super) struct Teller {
-    pub(super) span: usize,
-    pub(super) start: Time,
-    pub(super) time: Time,
-    pub(super) agent: Option<String>,
-}
-
-/// Messages as atoms. The system's are left out: they are instructions, not events.
-pub(super) fn atoms(messages: &mut Vec<Message>, teller: &Teller, is_output: bool) -> Vec<Atom> {
-    let mut out = Vec::new();
-    for message in std::mem::take(messages) {
-        let beside =
-            message.role == Role::Assistant && message.parts.iter().any(|part| matches!(part, Part::Call(_)));
-        match message.role {
-            Role::System => {}
-            Role::User => user(message, teller, &mut out),
-            Role::Assistant | Role::Tool => said(message, teller, beside, is_output, &mut out),
-        }
-    }
-    without_echoes(&mut out);
-    out
-}
-
-/// Some libraries tell a result twice in a row: as a tool's message and as a block of the user's.
-fn without_echoes(atoms: &mut Vec<Atom>) {
-    let mut group: Vec<Outcome> = Vec::new();
-    atoms.retain(|atom| {
-        let What::Result(outcome) = &atom.what else {
-            group.clear();
-            return true;
-        };
-        let again = outcome.id.is_some()
-            && group.iter().any(|told| told.id == outcome.id && same_text(&told.text, &outcome.text));
-        if !again {
-            group.push(outcome.clone());
-        }
-        !again
-    });
-}
-
-fn atom(what: What, teller: &Teller, beside: bool, is_output: bool) -> Atom {
-    Atom {
-        what,
-        span: teller.span,
-        time: if is_output { teller.time } else { teller.start },
-        told: teller.start,
-        agent: if is_output { teller.agent.clone() } else { None },
-        beside,
-        reply: is_output,
-        shared: false,
-        run: None,
-    }
-}
-
-fn user(message: Message, teller: &Teller, out: &mut Vec<Atom>) {
-    let mut text = String::new();
-    for part in message.parts {
-        match part {
-            Part::Text(piece) if is_quoted_context(&piece) => {
-                // What another agent did, told as a user's message: its own calls tell it better.
-                text.clear();
-                break;
-            }
-            Part::Text(piece) => {
-                if !text.is_empty() {
-                    text.push('\n');
-                }
-                text.push_str(&piece);
-            }
-            Part::Result(outcome) => out.push(atom(What::Result(outcome), teller, false, false)),
-            Part::Thought(_) | Part::Call(_) => {}
-        }
-    }
-    if !text.trim().is_empty() {
-        out.push(atom(What::Request(text), teller, false, false));
-    }
-}
-
-/// ADK's way to show one agent's doings to another.
-fn is_quoted_context(text: &str) -> bool {
-    text.starts_with("For context:")
-}
-
-/// Thoughts first, then text, then calls: some libraries put the text beside a call after it.
-fn said(message: Message, teller: &Teller, beside: bool, is_output: bool, out: &mut Vec<Atom>) {
-    let mut calls = Vec::new();
-    let mut text = String::new();
-    let first = out.len();
-    for part in message.parts {
-        match part {
-            Part::Thought(thought) if !thought.trim().is_empty() => {
-                flush(&mut text, teller, beside, is_output, out);
-                match out[first..].last_mut().map(|atom| &mut atom.what) {
-                    // One thought that came in pieces.
-                    Some(What::Thought(begun)) if goes_on(begun, &thought) => begun.push_str(&thought),
-                    _ => out.push(atom(What::Thought(thought), teller, beside, is_output)),
-                }
-            }
-            // One text may be split over parts.
-            Part::Text(piece) => text.push_str(&piece),
-            Part::Call(call) => calls.push(atom(What::Call(call), teller, true, is_output)),
-            Part::Result(outcome) => calls.push(atom(What::Result(outcome), teller, false, is_output)),
-            Part::Thought(_) => {}
-        }
-    }
-    flush(&mut text, teller, beside, is_output, out);
-    out.append(&mut calls);
-    if message.speaker.is_some() {
-        out[first..].iter_mut().for_each(|atom| atom.agent.clone_from(&message.speaker));
-    }
-}
-
-/// Whether one text is cut from the other between two words, as streams cut them.
-fn goes_on(begun: &str, next: &str) -> bool {
-    let inner_space = |c: char| c == ' ' || c == '\t';
-    begun.ends_with(inner_space) || next.starts_with(inner_space)
-}
-
-fn flush(text: &mut String, teller: &Teller, beside: bool, is_output: bool, out: &mut Vec<Atom>) {
-    if !text.trim().is_empty() {
-        out.push(atom(What::Text(std::mem::take(text)), teller, beside, is_output));
-    }
-    text.clear();
+/// Where a telling stands on its way along a thread.
+#[derive(Debug, Default)]
+struct Walk {
+    at: usize,
+    /// Results that it went past.
+    passed: Vec<usize>,
 }
 
 impl Thread {
     /// Walks the atoms of one call along the thread and puts in what is new. The atoms of `output` follow those of `input`.
     /// If the thread went on differently at that point, it is left as it is and the other way is returned.
     pub(super) fn tell(&mut self, input: Vec<Atom>, output: Vec<Atom>) -> Option<Vec<Atom>> {
-        let mut at = 0;
+        let mut walk = Walk::default();
         for atom in input {
-            at = self.put(at, atom);
+            self.put(&mut walk, atom);
         }
+        let rest = &self.atoms[walk.at..];
         let forks = !output.is_empty()
-            && self.atoms[at..].iter().any(|left| matches!(left.what, What::Text(_) | What::Call(_)))
-            && !output.iter().any(|atom| self.atoms[at..].iter().any(|left| same(&left.what, &atom.what)));
+            && rest.iter().any(|left| matches!(left.what, What::Text(_) | What::Call(_)))
+            && !output.iter().any(|atom| rest.iter().any(|left| same(&left.what, &atom.what)));
         if forks {
-            let mut other: Vec<Atom> = self.atoms[..at].to_vec();
+            let mut other: Vec<Atom> = self.atoms[..walk.at].to_vec();
             other.iter_mut().for_each(|atom| atom.shared = true);
             other.extend(output);
             return Some(other);
         }
         for atom in output {
-            at = self.put(at, atom);
+            self.put(&mut walk, atom);
         }
         None
     }
 
-    /// Finds the atom at or after `at`, or puts it there; gives the place behind it.
-    fn put(&mut self, at: usize, atom: Atom) -> usize {
-        let rest = &self.atoms[at..];
+    /// Finds the atom at or after the walk's place, or puts it there; the walk goes on behind it.
+    fn put(&mut self, walk: &mut Walk, atom: Atom) {
+        let rest = &self.atoms[walk.at..];
         let found = rest.iter().position(|there| same(&there.what, &atom.what));
         let found = found.or_else(|| rest.iter().position(|there| same_work(&there.what, &atom.what)));
-        match found.or_else(|| self.after_reasoning(at, &atom)) {
-            Some(offset) => {
-                merge(&mut self.atoms[at + offset], atom);
-                at + offset + 1
-            }
-            None => {
-                let place = at + self.untold_reply(at, &atom);
-                self.atoms.insert(place, atom);
-                place + 1
-            }
+        if let Some(offset) = found.or_else(|| self.after_reasoning(walk.at, &atom)) {
+            let place = walk.at + offset;
+            let passed = (walk.at..place).filter(|at| matches!(self.atoms[*at].what, What::Result(_)));
+            walk.passed.extend(passed);
+            merge(&mut self.atoms[place], atom);
+            walk.at = place + 1;
+            return;
         }
+        // Results of parallel calls are told in different orders.
+        let passed = walk.passed.iter().position(|at| same(&self.atoms[*at].what, &atom.what));
+        if let Some(passed) = passed {
+            let place = walk.passed.remove(passed);
+            merge(&mut self.atoms[place], atom);
+            return;
+        }
+        let place = walk.at + self.untold_reply(walk.at, &atom);
+        self.atoms.insert(place, atom);
+        walk.at = place + 1;
     }
 
     /// The reply that a history repeats with its reasoning in front, as one text; the reasoning is told apart.
@@ -239,9 +98,22 @@ impl Thread {
         Some(offset + 1)
     }
 
+    /// How far behind `at` a result belongs whose call is told there: where the server keeps the history, an input begins with
+    /// what the last calls gave back.
+    fn behind_call(&self, at: usize, next: &Atom) -> Option<usize> {
+        let What::Result(Outcome { id: Some(id), .. }) = &next.what else { return None };
+        let rest = &self.atoms[at..];
+        let call = rest.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)))?;
+        let is_of_group = |atom: &&Atom| matches!(atom.what, What::Call(_) | What::Result(_));
+        Some(call + rest[call..].iter().take_while(is_of_group).count())
+    }
+
     /// How much of a reply stands at `at` that a history leaves out although it goes on behind it: with what its calls gave
     /// back, or, after its calls, with the next request.
     fn untold_reply(&self, at: usize, next: &Atom) -> usize {
+        if let Some(behind) = self.behind_call(at, next) {
+            return behind;
+        }
         let speech_too = match next.what {
             What::Result(_) if !next.reply => true,
             What::Request(_) => false,
@@ -300,88 +172,11 @@ fn merge(there: &mut Atom, told: Atom) {
     }
 }
 
-/// Whether two atoms tell the same thing.
-pub(super) fn same(a: &What, b: &What) -> bool {
-    match (a, b) {
-        (What::Request(a), What::Request(b)) => same_text(a, b),
-        (What::Text(a) | What::Thought(a), What::Text(b) | What::Thought(b)) => same_text(a, b),
-        (What::Call(a), What::Call(b)) => same_call(a, b),
-        (What::Result(a), What::Result(b)) => match (&a.id, &b.id) {
-            (Some(a), Some(b)) => a == b,
-            _ => (a.tool.is_none() || b.tool.is_none() || a.tool == b.tool) && same_text(&a.text, &b.text),
-        },
-        _ => false,
-    }
-}
-
-fn same_call(a: &Call, b: &Call) -> bool {
-    if let (Some(_), Some(id)) = (&a.id, &b.id) {
-        return a.is(id) && same_tool(&a.name, &b.name);
-    }
-    let fits = match (&a.arguments, &b.arguments) {
-        (Some(a), Some(b)) => a == b,
-        _ => true,
-    };
-    fits && same_tool(&a.name, &b.name)
-}
-
-/// Whether two calls are the same but for their ids: some libraries make up new ids when they repeat the history.
-fn same_work(a: &What, b: &What) -> bool {
-    match (a, b) {
-        (What::Call(a), What::Call(b)) => {
-            same_tool(&a.name, &b.name) && a.arguments.is_some() && a.arguments == b.arguments
-        }
-        (What::Result(a), What::Result(b)) => !a.text.is_empty() && same_text(&a.text, &b.text),
-        _ => false,
-    }
-}
-
-/// Whether two texts are equal up to white space.
-pub(super) fn same_text(a: &str, b: &str) -> bool {
-    if a == b {
-        return true;
-    }
-    if a.len() > 2 * b.len() + 16 || b.len() > 2 * a.len() + 16 {
-        return false;
-    }
-    let mut left = a.chars().filter(|c| !c.is_whitespace());
-    let mut right = b.chars().filter(|c| !c.is_whitespace());
-    loop {
-        match (left.next(), right.next()) {
-            (None, None) => return true,
-            (a, b) if a != b => return false,
-            _ => {}
-        }
-    }
-}
-
-/// Names compare by their letters and digits: `Delegate work` and `delegate_work` are one tool.
-pub(super) fn squeeze(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-/// Whether two names mean one tool.
-pub(super) fn same_tool(a: &str, b: &str) -> bool {
-    bare(a) == bare(b) || squeeze(bare(a)) == squeeze(bare(b))
-}
-
-/// A tool's name without the server or plugin before it.
-pub(super) fn bare(name: &str) -> &str {
-    if let Some(rest) = name.strip_prefix("mcp__")
-        && let Some((_, tool)) = rest.split_once("__")
-        && !tool.is_empty()
-    {
-        return tool;
-    }
-    match name.rfind(['-', '.', ':', '/']) {
-        Some(at) if at + 1 < name.len() => &name[at + 1..],
-        _ => name,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::atom::{Teller, atoms};
+    use crate::convert::talk::{Call, Message, Part, Role};
 
     fn teller(start: u64) -> Teller {
         Teller { span: 0, start: Time(start), time: Time(start + 5), agent: Some("a".into()) }
@@ -482,21 +277,21 @@ mod tests {
     }
 
     #[test]
-    fn a_result_told_twice_in_a_row_is_one() {
-        let mut both = vec![gave("a"), gave("b"), gave("a"), gave("b")];
-        assert_eq!(atoms(&mut both, &teller(1), false).len(), 2);
+    fn results_of_parallel_calls_are_told_once_in_whatever_order() {
+        let mut thread = Thread::default();
+        let asks = || Message::new(Role::Assistant, vec![called("a"), called("b")]);
+        told(&mut thread, 1, vec![user("q")], vec![asks()]);
+        told(&mut thread, 5, vec![user("q"), asks(), gave("b"), gave("a")], vec![]);
+        told(&mut thread, 9, vec![user("q"), asks(), gave("a"), gave("b")], vec![model("done")]);
+        assert_eq!(texts(&thread), ["q", "-", "-", "-", "-", "done"]);
     }
 
     #[test]
-    fn names_lose_their_server_and_plugin() {
-        for (name, wanted) in [
-            ("mcp__crm__get_order", "get_order"),
-            ("crm-get_order", "get_order"),
-            ("a.b.c", "c"),
-            ("plain", "plain"),
-            ("x-", "x-"),
-        ] {
-            assert_eq!(bare(name), wanted);
-        }
+    fn an_input_that_begins_with_results_goes_on_behind_their_calls() {
+        let mut thread = Thread::default();
+        let asks = Message::new(Role::Assistant, vec![called("a"), called("b")]);
+        told(&mut thread, 1, vec![user("q")], vec![asks]);
+        told(&mut thread, 9, vec![gave("a"), gave("b")], vec![model("done")]);
+        assert_eq!(texts(&thread), ["q", "-", "-", "-", "-", "done"]);
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::alike::{bare, same_text};
+use super::atom::{Teller, What, atoms};
 use super::runs::{match_runs, merge_runs, place_documents, place_runs};
 use super::talk::{Invocation, Message, ModelCall, Part, Role, Talk, ToolRun};
-use super::thread::{Teller, Thread, What, atoms, bare, same_text};
+use super::thread::Thread;
 use super::tree::Tree;
 use crate::domain::{Json, Span};
 

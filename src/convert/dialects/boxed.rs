@@ -158,6 +158,18 @@ pub(super) fn kinds(draft: &mut Draft) {
             draft.dialect(dialect.dialect);
         }
     }
+    // LlamaIndex' steps are named after the class that works.
+    if draft.kind == Some(Kind::Chain)
+        && let Some((class, "task" | "workflow")) =
+            draft.text(&["traceloop.entity.name"]).and_then(|name| name.rsplit_once('.'))
+    {
+        let ends = |list: &[&str]| list.iter().any(|end| class.ends_with(end));
+        if ends(&["Retriever"]) {
+            draft.kind = Some(Kind::Retrieval);
+        } else if ends(&["Splitter", "NodeParser", "Embedding"]) {
+            draft.kind = Some(Kind::Ignored);
+        }
+    }
     // A step of a workflow that names a tool and its arguments is that tool's run.
     if draft.kind == Some(Kind::Chain)
         && let Some(name) = draft.text(&["tool.name"])

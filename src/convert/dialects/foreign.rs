@@ -12,6 +12,9 @@ use crate::convert::talk::{Message, Part, Role};
 use crate::convert::text::{decode, is_masked};
 use crate::domain::{Attributes, Json, Span, Value};
 
+/// The name under which a story says that spans were read so.
+pub(in crate::convert) const SHAPE: &str = "shape";
+
 /// Reads what a span's unknown attributes tell; the draft may know its kind or model already. `None` if they tell nothing.
 pub(super) fn read<'a>(mut draft: Draft<'a>) -> Option<Draft<'a>> {
     let span = draft.span;
@@ -38,7 +41,7 @@ pub(super) fn read<'a>(mut draft: Draft<'a>) -> Option<Draft<'a>> {
         }
     }
     if draft.has_content() {
-        draft.dialect("shape");
+        draft.dialect(SHAPE);
         return Some(draft);
     }
     (known || draft.kind.is_some()).then_some(draft)
@@ -168,11 +171,24 @@ fn tool(draft: &mut Draft<'_>, candidates: &[Candidate<'_>]) {
             draft.arguments = crate::convert::text::arguments(decode(candidate.value));
         }
     }
+    if draft.arguments.is_none() {
+        draft.arguments = spread_arguments(draft.span);
+    }
     if let Some(candidate) = side(candidates, Role::Assistant)
         && draft.shown.is_none()
     {
         draft.shown = Some(crate::convert::text::result(candidate.value));
     }
+}
+
+/// Arguments that have a key each: `acme_inputs.city`.
+fn spread_arguments(span: &Span) -> Option<Json> {
+    let mut stems = span.attributes.iter().filter_map(|(key, _)| key.rsplit_once('.').map(|(stem, _)| stem));
+    let goes_in = |stem: &&str| {
+        Candidate { key: stem, words: words(stem), value: &Value::Null }.side() == Some(Role::User)
+    };
+    let stem = stems.find(goes_in)?;
+    indexed::gather(&span.attributes, &format!("{stem}."))
 }
 
 /// The tool that a span's name holds: `execute_tool look`, `tool:look`, `look`.

@@ -6,6 +6,7 @@ use crate::convert::indexed;
 use crate::convert::message::messages;
 use crate::convert::talk::{Message, Part, Role};
 use crate::convert::text::is_masked;
+use crate::domain::Span;
 
 pub(super) fn kinds(draft: &mut Draft) {
     let operation = draft.text(&["gen_ai.operation.name"]);
@@ -53,16 +54,16 @@ pub(super) fn read(draft: &mut Draft) {
             draft.boxed(&["gen_ai.prompt"], &["gen_ai.completion"], &[]);
         }
     }
-    add_reasoning(draft);
+    add_reasoning(draft.span, &mut draft.output);
     // A span that names a model and a conversation, whatever it calls its operation.
     let is_call = draft.model.is_some() && !draft.output.is_empty();
     draft.kind(is_call.then_some(Kind::Model));
 }
 
 /// Some keep a model's reasoning apart from its messages: `gen_ai.content.reasoning`, `gen_ai.output.reasoning`.
-fn add_reasoning(draft: &mut Draft) {
+pub(in crate::convert) fn add_reasoning(span: &Span, output: &mut [Message]) {
     let reasons = |message: &Message| message.parts.iter().any(|part| matches!(part, Part::Thought(_)));
-    if draft.output.is_empty() || draft.output.iter().any(reasons) {
+    if output.is_empty() || output.iter().any(reasons) {
         return;
     }
     let tells = |key: &str| {
@@ -71,11 +72,11 @@ fn add_reasoning(draft: &mut Draft) {
             && !key.starts_with("gen_ai.usage.")
             && [".reasoning", ".reasoning_content", ".thinking"].iter().any(|end| key.ends_with(end))
     };
-    let mut found = draft.span.attributes.iter().filter(|(key, _)| tells(key));
+    let mut found = span.attributes.iter().filter(|(key, _)| tells(key));
     let Some(text) = found.find_map(|(_, value)| value.as_str()) else { return };
-    let said = draft.output.iter().any(|message| message.joined() == text);
+    let said = output.iter().any(|message| message.joined() == text);
     if !said && !text.trim().is_empty() && !is_masked(text) {
-        draft.output[0].parts.insert(0, Part::Thought(text.to_owned()));
+        output[0].parts.insert(0, Part::Thought(text.to_owned()));
     }
 }
 

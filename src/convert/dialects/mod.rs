@@ -16,6 +16,8 @@ use super::draft::{Draft, Kind};
 use crate::domain::{LogRecord, Span};
 
 pub(super) use events::{Told, detail, tell};
+pub(super) use foreign::SHAPE;
+pub(super) use gen_ai::add_reasoning;
 
 /// Prefixes of the attributes by which a span is known to some dialect. A span without any of them costs one look at its keys.
 #[derive(Debug, Clone, Copy, Default)]
