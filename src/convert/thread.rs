@@ -98,14 +98,29 @@ impl Thread {
         Some(offset + 1)
     }
 
-    /// How far behind `at` a result belongs whose call is told there: where the server keeps the history, an input begins with
-    /// what the last calls gave back.
+    /// Where a call is that has this id: at or after `at`, or else nearest before it.
+    fn call_place(&self, at: usize, id: &str) -> Option<usize> {
+        let is_it = |atom: &Atom| matches!(&atom.what, What::Call(call) if call.is(id));
+        let ahead = self.atoms[at..].iter().position(is_it).map(|offset| at + offset);
+        ahead.or_else(|| self.atoms[..at].iter().rposition(is_it))
+    }
+
+    /// How far behind `at` a result belongs whose call the thread knows: behind the call, in the order of the calls. Where the
+    /// server keeps the history, an input begins with what the last calls gave back.
     fn behind_call(&self, at: usize, next: &Atom) -> Option<usize> {
         let What::Result(Outcome { id: Some(id), .. }) = &next.what else { return None };
-        let rest = &self.atoms[at..];
-        let call = rest.iter().position(|atom| matches!(&atom.what, What::Call(call) if call.is(id)))?;
-        let is_of_group = |atom: &&Atom| matches!(atom.what, What::Call(_) | What::Result(_));
-        Some(call + rest[call..].iter().take_while(is_of_group).count())
+        let call = self.call_place(at, id)?;
+        let is_ahead = call >= at;
+        let start = if is_ahead { call + 1 } else { at };
+        let goes_before = |atom: &&Atom| match &atom.what {
+            What::Call(_) => is_ahead,
+            What::Result(Outcome { id: Some(other), .. }) => {
+                self.call_place(at, other).is_none_or(|place| place < call)
+            }
+            What::Result(_) => is_ahead,
+            _ => false,
+        };
+        Some(start + self.atoms[start..].iter().take_while(goes_before).count() - at)
     }
 
     /// How much of a reply stands at `at` that a history leaves out although it goes on behind it: with what its calls gave
@@ -284,6 +299,15 @@ mod tests {
         told(&mut thread, 5, vec![user("q"), asks(), gave("b"), gave("a")], vec![]);
         told(&mut thread, 9, vec![user("q"), asks(), gave("a"), gave("b")], vec![model("done")]);
         assert_eq!(texts(&thread), ["q", "-", "-", "-", "-", "done"]);
+        let results: Vec<&str> = thread
+            .atoms
+            .iter()
+            .filter_map(|atom| match &atom.what {
+                What::Result(outcome) => Some(outcome.text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(results, ["A", "B"]);
     }
 
     #[test]

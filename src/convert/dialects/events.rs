@@ -104,6 +104,12 @@ pub(in crate::convert) fn tell(told: &[Told], draft: &mut Draft) {
         one(event, draft, &mut input, &mut output);
     }
     draft.dialect("gen_ai_events");
+    // Without a choice the reply is what the assistant says last.
+    if output.is_empty() && draft.kind == Some(Kind::Model) {
+        let said =
+            input.iter().rev().take_while(|message: &&Message| message.role == Role::Assistant).count();
+        output = input.split_off(input.len() - said);
+    }
     if draft.input.is_empty() {
         draft.input = input;
     }

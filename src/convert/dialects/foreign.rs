@@ -185,7 +185,8 @@ fn tool(draft: &mut Draft<'_>, candidates: &[Candidate<'_>]) {
 fn spread_arguments(span: &Span) -> Option<Json> {
     let mut stems = span.attributes.iter().filter_map(|(key, _)| key.rsplit_once('.').map(|(stem, _)| stem));
     let goes_in = |stem: &&str| {
-        Candidate { key: stem, words: words(stem), value: &Value::Null }.side() == Some(Role::User)
+        let last = words(stem).pop();
+        matches!(last.as_deref(), Some("input" | "inputs" | "arguments" | "args" | "kwargs"))
     };
     let stem = stems.find(goes_in)?;
     indexed::gather(&span.attributes, &format!("{stem}."))
