@@ -296,7 +296,8 @@ mod tests {
         let mut thread = Thread::default();
         let asks = || Message::new(Role::Assistant, vec![called("a"), called("b")]);
         told(&mut thread, 1, vec![user("q")], vec![asks()]);
-        told(&mut thread, 5, vec![user("q"), asks(), gave("b"), gave("a")], vec![]);
+        told(&mut thread, 5, vec![user("q"), asks(), gave("b")], vec![]);
+        told(&mut thread, 6, vec![user("q"), asks(), gave("a")], vec![]);
         told(&mut thread, 9, vec![user("q"), asks(), gave("a"), gave("b")], vec![model("done")]);
         assert_eq!(texts(&thread), ["q", "-", "-", "-", "-", "done"]);
         let results: Vec<&str> = thread
