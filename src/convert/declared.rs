@@ -35,11 +35,18 @@ fn gather(json: &Json, depth: usize, out: &mut Vec<OfferedTool>) {
     }
     match json {
         Json::Array(items) => items.iter().for_each(|item| gather(item, depth + 1, out)),
-        Json::String(text) => match decode_str(text).json {
-            // Semantic Kernel lists names with commas between them.
-            Json::String(names) => out.extend(names.split(',').filter_map(|name| bare(name.trim()))),
-            inner => gather(&inner, depth + 1, out),
-        },
+        Json::String(text) => {
+            let decoded = decode_str(text);
+            let before = out.len();
+            match &decoded.json {
+                // Semantic Kernel lists names with commas between them.
+                Json::String(names) => out.extend(names.split(',').filter_map(|name| bare(name.trim()))),
+                inner => gather(inner, depth + 1, out),
+            }
+            if decoded.cut {
+                forget_last(&mut out[before..]);
+            }
+        }
         Json::Object(map) => {
             let several = pick(map, &["function_declarations", "functionDeclarations"]);
             let wrapped = pick(map, &["function", "toolSpec", "data", "tool", "kwargs"]);
@@ -58,6 +65,13 @@ fn gather(json: &Json, depth: usize, out: &mut Vec<OfferedTool>) {
             }
         }
         _ => {}
+    }
+}
+
+/// The cut fell into the last declaration: what is left of its schema would refuse what the whole allows.
+pub(super) fn forget_last(found: &mut [OfferedTool]) {
+    if let Some(last) = found.last_mut() {
+        last.parameters = None;
     }
 }
 

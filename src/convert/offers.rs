@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::declared::{instructions, request, schema, tools};
+use super::declared::{forget_last, instructions, request, schema, tools};
 use super::indexed;
 use super::talk::{Message, Role, Talk};
-use super::text::{decode, decode_str, is_masked, to_json};
+use super::text::{decode, is_masked, to_json};
 use crate::domain::{Attributes, Instructions, Json, LogRecord, OfferedTool, Span, SpanId, Value};
 
 /// Declarations that are kept.
@@ -137,11 +137,17 @@ impl<'a> Gathering<'a> {
                 continue;
             }
             if LISTS.contains(&key) || is_raw_list(key) {
-                self.list(&decode(value).json, agent);
+                let decoded = decode(value);
+                let mut found = tools(&decoded.json);
+                if decoded.cut {
+                    forget_last(&mut found);
+                    self.note_cut(key);
+                }
+                found.into_iter().for_each(|tool| self.offer(tool, agent));
             } else if TEXTS.contains(&key) {
                 self.tell(instructions(&decoded_text(value)), agent);
             } else if REQUESTS.contains(&key) || key == "input.value" && is_model(attributes) {
-                self.request(value, agent);
+                self.request(key, value, agent);
             } else if matches!(key, "events" | "all_messages_events") {
                 self.listed_events(value, agent);
             }
@@ -149,7 +155,7 @@ impl<'a> Gathering<'a> {
         if has("llm.request.functions.")
             && let Some(json) = indexed::gather(attributes, "llm.request.functions.")
         {
-            self.list(&json, agent);
+            tools(&json).into_iter().for_each(|tool| self.offer(tool, agent));
         }
         if indexed_tools && let Some(Json::Array(items)) = indexed::gather(attributes, "llm.tools.") {
             for item in &items {
@@ -165,32 +171,35 @@ impl<'a> Gathering<'a> {
         })
     }
 
-    fn list(&mut self, json: &Json, agent: Option<&str>) {
-        for tool in tools(json) {
-            self.offer(tool, agent);
+    fn note_cut(&mut self, key: &str) {
+        let note = format!("tools: {key} was cut by the sender");
+        if !self.offers.truncated.contains(&note) {
+            self.offers.truncated.push(note);
         }
     }
 
     /// OpenInference's `llm.tools.N.tool`: the whole declaration in `json_schema`, or the schema with the name beside it.
     fn indexed(&mut self, item: &Json, agent: Option<&str>) {
         let tool = item.get("tool").unwrap_or(item);
-        let whole = tool.get("json_schema").map(|text| match text {
-            Json::String(text) => decode_str(text).json,
-            other => other.clone(),
-        });
-        let found = whole.as_ref().map(tools).filter(|found| !found.is_empty());
+        let found = tool.get("json_schema").map(tools).filter(|found| !found.is_empty());
         for tool in found.unwrap_or_else(|| tools(tool)) {
             self.offer(tool, agent);
         }
     }
 
-    fn request(&mut self, value: &Value, agent: Option<&str>) {
+    fn request(&mut self, key: &str, value: &Value, agent: Option<&str>) {
         let is_idle = value.as_str().is_some_and(|text| !TELLTALE.iter().any(|word| text.contains(word)));
         if is_idle {
             return;
         }
-        let (found, told) = request(&decode(value).json);
-        for tool in found {
+        let decoded = decode(value);
+        let (found, told) = request(&decoded.json);
+        if decoded.cut && !found.is_empty() {
+            self.note_cut(key);
+        }
+        for mut tool in found {
+            // Where in a request the cut fell is not known.
+            tool.parameters = tool.parameters.filter(|_| !decoded.cut);
             self.offer(tool, agent);
         }
         for text in told {
@@ -240,7 +249,10 @@ impl<'a> Gathering<'a> {
         let description = text(&["gen_ai.tool.description", "tool.description", "haystack.tool.description"]);
         let declared =
             ["gen_ai.tool.json_schema", "tool.json_schema", "haystack.tool.parameters", "tool.parameters"];
-        let parameters = declared.iter().find_map(|key| schema(&decode(attributes.get(key)?).json));
+        let parameters = declared.iter().find_map(|key| {
+            let decoded = decode(attributes.get(key)?);
+            schema(&decoded.json).filter(|_| !decoded.cut)
+        });
         if description.is_none() && parameters.is_none() {
             return;
         }
@@ -405,4 +417,117 @@ fn essence(schema: Option<&Json>) -> Json {
         }
     }
     schema.map_or(Json::Null, |schema| strip(schema, false, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::convert::read;
+    use crate::domain::{Closed, Resource, Scope, SpanKind, Status, Story, Time, Trace};
+
+    /// A model call of this agent that was told and offered so.
+    fn call(number: u64, agent: &str, told: &str, offered: &str) -> Span {
+        let said = |role: &str, text: &str| {
+            json!([{"role": role, "parts": [{"type": "text", "content": text}]}]).to_string()
+        };
+        let attributes = [
+            ("gen_ai.operation.name", "chat".to_owned()),
+            ("gen_ai.agent.name", agent.to_owned()),
+            ("gen_ai.input.messages", said("user", "Where is it?")),
+            ("gen_ai.output.messages", said("assistant", &format!("There, says {number}."))),
+            ("gen_ai.system_instructions", told.to_owned()),
+            ("gen_ai.tool.definitions", offered.to_owned()),
+        ];
+        let attributes = attributes.map(|(key, text)| (key.to_owned(), Value::String(text)));
+        Span {
+            trace_id: "0000000000000000000000000000000a".parse().unwrap(),
+            span_id: format!("{:016x}", number + 1).parse().unwrap(),
+            parent_id: None,
+            name: "chat".to_owned(),
+            kind: SpanKind::Client,
+            start: Time(1_000 + number),
+            end: Time(1_001 + number),
+            status: Status::Unset,
+            attributes: attributes.into_iter().collect(),
+            events: Vec::new(),
+            links: Vec::new(),
+            dropped_attributes: 0,
+            resource: Arc::new(Resource::default()),
+            scope: Arc::new(Scope::default()),
+        }
+    }
+
+    fn told(spans: Vec<Span>) -> Story {
+        let trace = Trace {
+            trace_id: spans[0].trace_id,
+            revision: 0,
+            spans,
+            logs: Vec::new(),
+            closed: Closed::Root,
+            truncated: Vec::new(),
+            first_arrival: Time(1),
+            closed_at: Time(2),
+        };
+        read(&trace).unwrap()
+    }
+
+    fn declared(name: &str, schema: Json) -> Json {
+        json!({"name": name, "description": "Does it.", "parameters": schema})
+    }
+
+    #[test]
+    fn what_calls_repeat_is_told_once_with_all_its_agents() {
+        let tool = json!([declared("look", json!({"type": "object"}))]).to_string();
+        let other = json!([declared("look", json!({"type": "object", "required": ["id"]}))]).to_string();
+        let story = told(vec![
+            call(0, "a", "Be kind.", &tool),
+            call(1, "a", "Be kind.", &tool),
+            call(2, "b", "Be kind.", &tool),
+            call(3, "c", "Be brief.", &other),
+        ]);
+        let agents: Vec<&[String]> = story.instructions.iter().map(|told| told.agents.as_slice()).collect();
+        assert_eq!(agents, [["a".to_owned(), "b".to_owned()].as_slice(), ["c".to_owned()].as_slice()]);
+        let agents: Vec<&[String]> = story.tools.iter().map(|tool| tool.agents.as_slice()).collect();
+        assert_eq!(agents, [["a".to_owned(), "b".to_owned()].as_slice(), ["c".to_owned()].as_slice()]);
+        assert!(story.truncated.is_empty());
+    }
+
+    #[test]
+    fn a_trace_can_declare_no_more_than_there_is_room_for_and_what_was_cut_is_said() {
+        let large = declared("large", json!({"type": "object", "description": "x".repeat(LARGEST_SCHEMA)}));
+        let many = (0..300).map(|number| declared(&format!("tool{number}"), json!({"type": "object"})));
+        let offered = Json::Array(std::iter::once(large).chain(many).collect()).to_string();
+        let calls = (0..20)
+            .map(|number| call(number, "a", &format!("Rule {number}. {}", "y".repeat(40_000)), &offered));
+        let story = told(calls.collect());
+        assert_eq!((story.tools.len(), story.instructions.len()), (MOST_TOOLS, MOST_INSTRUCTIONS));
+        assert!(story.tools[0].parameters.is_none() && story.tools[1].parameters.is_some());
+        assert!(story.instructions[0].text.starts_with("Rule 4."));
+        assert!(story.instructions.iter().all(|told| told.text.chars().count() == LONGEST_INSTRUCTIONS));
+        for note in [
+            "the schema of large",
+            "beyond 256 declarations",
+            "the last 16 of 20 texts",
+            "a text beyond 32000",
+        ] {
+            assert!(story.truncated.iter().any(|cut| cut.contains(note)), "{note}: {:?}", story.truncated);
+        }
+    }
+
+    #[test]
+    fn masks_and_what_the_sender_cut_off_are_no_declarations() {
+        let story =
+            told(vec![call(0, "a", "[REDACTED]", "[{\"name\": \"look\", \"parameters\": {\"type\": \"obj")]);
+        assert!(story.instructions.is_empty());
+        assert!(story.tools.iter().all(|tool| tool.parameters.is_none()), "{:?}", story.tools);
+        assert!(
+            story.truncated.iter().any(|cut| cut.contains("gen_ai.tool.definitions was cut")),
+            "{:?}",
+            story.truncated
+        );
+    }
 }
