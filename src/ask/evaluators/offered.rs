@@ -1,5 +1,7 @@
 //! The tools that an agent was offered: which declaration a call is held against, and how they are shown to a model.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, json};
 
 use crate::domain::{Json, OfferedTool, Ruling, Step, StepKind, Story};
@@ -41,14 +43,14 @@ pub(super) fn ruling(story: &Story, call: &Step) -> Option<Ruling> {
     })
 }
 
-/// Whether two names are of one tool, up to the server or plugin in front: `mcp__crm__get_order`, `crm-get_order`.
+/// Whether two names are of one tool, up to a server or plugin in front of one of them and to case: `mcp__crm__get_order`,
+/// `crm-get_order`, `get_order`.
 fn is_same(a: &str, b: &str) -> bool {
-    let tail = |name: &str| {
-        let after_server = name.rsplit("__").next().unwrap_or(name);
-        let last = after_server.rsplit(['.', '-', ':', '/']).next().unwrap_or(after_server);
-        last.to_ascii_lowercase()
-    };
-    a == b || tail(a) == tail(b)
+    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let cut = long.len() - short.len();
+    let Some((front, tail)) = long.split_at_checked(cut) else { return false };
+    let is_server = ["__", ".", "-", ":", "/"].iter().any(|mark| front.ends_with(mark));
+    !short.is_empty() && tail.eq_ignore_ascii_case(short) && (front.is_empty() || is_server)
 }
 
 /// A sender's name in a reason: short, and without control characters.
@@ -59,10 +61,9 @@ pub(super) fn shortened(name: &str) -> String {
 /// The offered tools as a model reads them, in about `budget` characters: called ones first, with the schema of their
 /// arguments. And what was left out, in words. None if the trace tells of no tool.
 pub(super) fn view(story: &Story, budget: usize) -> Option<(&'static str, Json, Option<String>)> {
-    let is_called = |tool: &&OfferedTool| {
-        let calls = story.steps.iter().filter(|step| step.kind == StepKind::ToolCall);
-        calls.filter_map(|step| step.tool.as_deref()).any(|name| is_same(name, &tool.name))
-    };
+    let calls = story.steps.iter().filter(|step| step.kind == StepKind::ToolCall);
+    let names: HashSet<&str> = calls.filter_map(|step| step.tool.as_deref()).collect();
+    let is_called = |tool: &&OfferedTool| names.iter().any(|name| is_same(name, &tool.name));
     let (called, others): (Vec<&OfferedTool>, Vec<&OfferedTool>) = story.tools.iter().partition(is_called);
     let has_agents = story.agents.len() > 1;
     let mut left = budget;
@@ -159,6 +160,10 @@ mod tests {
         }
         let two = called("look", &[tool("crm-look", &[]), tool("erp-look", &[])]);
         assert!(declared(&two, &two.steps[1]).is_empty());
+        for name in ["delete-order", "order-get", "", "é"] {
+            let other = called(name, &[tool("get-order", &[])]);
+            assert!(declared(&other, &other.steps[1]).is_empty(), "{name}");
+        }
     }
 
     #[test]
