@@ -314,32 +314,37 @@ impl<'a> Gathering<'a> {
                 None => all.push(run),
             }
         }
-        let mut bytes = 0;
+        let (mut bytes, mut short, mut without) = (0, 0, Vec::new());
         for tool in &mut all {
-            if let Some(description) = &mut tool.description
-                && clip(description, LONGEST_DESCRIPTION)
-            {
-                truncated.push(format!(
-                    "tools: the description of {}, beyond {LONGEST_DESCRIPTION} characters",
-                    tool.name
-                ));
-            }
+            short +=
+                usize::from(tool.description.as_mut().is_some_and(|text| clip(text, LONGEST_DESCRIPTION)));
             let size = tool.parameters.as_ref().map_or(0, |schema| schema.to_string().len());
             bytes += size + tool.description.as_ref().map_or(0, String::len);
             if size > LARGEST_SCHEMA || bytes > LARGEST_TOOLS && size > 0 {
                 bytes -= size;
                 tool.parameters = None;
-                truncated.push(format!("tools: the schema of {}, {size} bytes", tool.name));
+                without.push(tool.name.as_str());
             }
+        }
+        if short > 0 {
+            truncated
+                .push(format!("tools: {short} descriptions, beyond {LONGEST_DESCRIPTION} characters each"));
+        }
+        if let Some(first) = without.first() {
+            truncated
+                .push(format!("tools: {} schemas, which are too large, the first of {first}", without.len()));
         }
         if told.len() > MOST_INSTRUCTIONS {
             truncated.push(format!("instructions: the last {MOST_INSTRUCTIONS} of {} texts", told.len()));
             told.drain(..told.len() - MOST_INSTRUCTIONS);
         }
-        for told in &mut told {
-            if clip(&mut told.text, LONGEST_INSTRUCTIONS) {
-                truncated.push(format!("instructions: a text beyond {LONGEST_INSTRUCTIONS} characters"));
-            }
+        let long = told
+            .iter_mut()
+            .map(|told| usize::from(clip(&mut told.text, LONGEST_INSTRUCTIONS)))
+            .sum::<usize>();
+        if long > 0 {
+            truncated
+                .push(format!("instructions: {long} texts, beyond {LONGEST_INSTRUCTIONS} characters each"));
         }
         Offers { tools: all, instructions: told, truncated }
     }
@@ -509,10 +514,10 @@ mod tests {
         assert!(story.instructions[0].text.starts_with("Rule 4."));
         assert!(story.instructions.iter().all(|told| told.text.chars().count() == LONGEST_INSTRUCTIONS));
         for note in [
-            "the schema of large",
+            "1 schemas, which are too large, the first of large",
             "beyond 256 declarations",
             "the last 16 of 20 texts",
-            "a text beyond 32000",
+            "16 texts, beyond 32000 characters each",
         ] {
             assert!(story.truncated.iter().any(|cut| cut.contains(note)), "{note}: {:?}", story.truncated);
         }
