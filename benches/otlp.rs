@@ -112,7 +112,7 @@ fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
 fn to_traces(encoding: Encoding, body: &[u8]) -> Vec<ClosedTrace<usize>> {
     let decoded = decode(Signal::Traces, encoding, body).expect("the bench's own request");
     let mut assembler: Assembler<usize> = Assembler::new(Config::default());
-    assembler.push(NOW, decoded.spans, decoded.logs, |bytes| bytes);
+    assembler.push(NOW, decoded.spans, decoded.logs, |_, bytes| bytes);
     let later = NOW + Duration::from_secs(2);
     std::iter::from_fn(|| assembler.pop(later)).collect()
 }

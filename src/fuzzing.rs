@@ -87,8 +87,13 @@ pub fn offsets(bytes: &[u8]) {
                 next[which] = i64::from(value);
             }
             1 => {
-                if let Some(position) = book.revoked(place) {
-                    no_further(&open, which, position);
+                let commit = book.revoked(place);
+                // It comes back, sometimes with a note that nobody can read.
+                if let Some(commit) = commit {
+                    no_further(&open, which, commit.offset);
+                    let note: String = commit.note.chars().skip(usize::from(value == 7)).collect();
+                    book.inherited(place.clone(), commit.offset, &note, now);
+                    next[which] = commit.offset;
                 }
                 open.remove(&which);
             }
@@ -122,8 +127,8 @@ pub fn offsets(bytes: &[u8]) {
                 }
             }
         }
-        for (place, offset) in book.commits() {
-            no_further(&open, usize::from(place == places[1]), offset);
+        for (place, commit) in book.commits() {
+            no_further(&open, usize::from(place == places[1]), commit.offset);
         }
     }
 }
@@ -144,7 +149,7 @@ fn otlp(encoding: Encoding, bytes: &[u8]) {
 
 fn evaluated(decoded: otlp::Decoded) {
     let mut assembler = Assembler::new(assemble::Config::default());
-    assembler.push(Time(1), decoded.spans, decoded.logs, |_| ());
+    assembler.push(Time(1), decoded.spans, decoded.logs, |_, _| ());
     assembler.close_all();
     while let Some(closed) = assembler.pop(Time(2)) {
         told(&closed.trace);

@@ -84,7 +84,7 @@ fn twenty_thousand_open_traces_of_ten_spans_hold_less_than_500_mb() {
                     ..Default::default()
                 }],
             };
-            assembler.push(now, from_traces(request).spans, Vec::new(), |_| ());
+            assembler.push(now, from_traces(request).spans, Vec::new(), |_, _| ());
             assert!(assembler.pop(now).is_none());
         }
     }

@@ -63,6 +63,35 @@ async fn what_is_appended_is_replayed_in_order_until_it_is_settled() {
 }
 
 #[tokio::test]
+async fn shares_that_are_settled_outlive_the_segments_in_which_that_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spool, _) = open(folder.path());
+    let long = append(&spool, "long").await;
+    let settle = spool.share_settler(&long);
+    // The notes come to stand in a later segment, which then goes.
+    for round in 0..50 {
+        if round == 10 {
+            [7, 9].map(&settle);
+        }
+        let id = append(&spool, &"x".repeat(10_000)).await;
+        spool.settled(id);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let id = append(&spool, "last").await;
+    spool.settled(id);
+    assert!(segments(folder.path()).len() < 5, "segments that are done go");
+    spool.close().await;
+    drop((spool, settle));
+    let (_spool, mut replay) = open(folder.path());
+    let (id, entry) = replay.next().await.unwrap().unwrap();
+    let mut shares = replay.shares(&id);
+    shares.sort_unstable();
+    assert_eq!((&entry.bytes[..], shares), (&b"long"[..], vec![7, 9]));
+    assert!(replay.next().await.is_none());
+}
+
+#[tokio::test]
 async fn a_replayed_entry_can_be_settled_and_a_spool_without_live_entries_leaves_no_segments() {
     let folder = tempfile::tempdir().unwrap();
     let (spool, _) = open(folder.path());

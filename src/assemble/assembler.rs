@@ -101,7 +101,7 @@ impl<P> Assembler<P> {
     }
 
     /// Takes the spans and log records of one delivery. `payload` is called once for each trace that now waits for them, with
-    /// the bytes that they add to it: 0 if they were known but the trace's outcome is still open. No call for a trace means
+    /// its id and the bytes that they add to it: 0 if they were known but the trace's outcome is still open. No call for a trace means
     /// that nothing of it waits any more.
     ///
     /// Then call [`pop`](Self::pop) until there is none.
@@ -110,7 +110,7 @@ impl<P> Assembler<P> {
         now: Time,
         spans: Vec<Span>,
         logs: Vec<LogRecord>,
-        mut payload: impl FnMut(usize) -> P,
+        mut payload: impl FnMut(TraceId, usize) -> P,
     ) -> Pushed {
         let wall = now;
         let now = self.clock.advance(wall);
@@ -202,7 +202,7 @@ impl<P> Assembler<P> {
         group: Group,
         now: Time,
         wall: Time,
-        payload: &mut impl FnMut(usize) -> P,
+        payload: &mut impl FnMut(TraceId, usize) -> P,
         pushed: &mut Pushed,
     ) {
         let trace_id = group.trace_id;
@@ -223,7 +223,7 @@ impl<P> Assembler<P> {
             }
         }
         live.touch(now);
-        live.payloads.push(payload(live.bytes - bytes_before));
+        live.payloads.push(payload(trace_id, live.bytes - bytes_before));
         self.put(trace_id, live);
     }
 

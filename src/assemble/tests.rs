@@ -66,7 +66,7 @@ fn assembler() -> Assembler<usize> {
 }
 
 fn push(assembler: &mut Assembler<usize>, seconds: f64, spans: Vec<Span>) -> Pushed {
-    assembler.push(at(seconds), spans, Vec::new(), |bytes| bytes)
+    assembler.push(at(seconds), spans, Vec::new(), |_, bytes| bytes)
 }
 
 fn ids(closed: &ClosedTrace<usize>) -> Vec<u8> {
@@ -124,14 +124,14 @@ fn an_end_marker_closes_at_once() {
     assert_eq!(pop(&mut assembler, 0.0), Some((Closed::End, 0, vec![2, 3])));
     let mut record = log(2, "done");
     record.attributes.push(END_MARKER, "true");
-    assembler.push(at(1.0), Vec::new(), vec![record], |bytes| bytes);
+    assembler.push(at(1.0), Vec::new(), vec![record], |_, bytes| bytes);
     assert_eq!(pop(&mut assembler, 1.0), Some((Closed::End, 0, vec![])));
 }
 
 #[test]
 fn logs_wait_for_their_spans_and_a_trace_of_logs_alone_closes_too() {
     let mut assembler = assembler();
-    assembler.push(at(0.0), Vec::new(), vec![log(1, "early"), log(2, "alone")], |bytes| bytes);
+    assembler.push(at(0.0), Vec::new(), vec![log(1, "early"), log(2, "alone")], |_, bytes| bytes);
     push(&mut assembler, 5.0, vec![span(1, 0)]);
     let closed = assembler.pop(at(7.0)).unwrap();
     assert_eq!((closed.trace.spans.len(), closed.trace.logs.len(), closed.payloads.len()), (1, 1, 2));
@@ -144,8 +144,8 @@ fn logs_wait_for_their_spans_and_a_trace_of_logs_alone_closes_too() {
 fn a_double_export_counts_once_while_the_trace_is_open() {
     let mut assembler = assembler();
     push(&mut assembler, 0.0, vec![span(1, 0), span(2, 1)]);
-    assembler.push(at(0.0), Vec::new(), vec![log(1, "said")], |bytes| bytes);
-    let again = assembler.push(at(1.0), vec![span(2, 1), span(1, 0)], vec![log(1, "said")], |bytes| bytes);
+    assembler.push(at(0.0), Vec::new(), vec![log(1, "said")], |_, bytes| bytes);
+    let again = assembler.push(at(1.0), vec![span(2, 1), span(1, 0)], vec![log(1, "said")], |_, bytes| bytes);
     assert_eq!((again.spans, again.logs, again.duplicates), (0, 0, 3));
     let closed = assembler.pop(at(3.0)).unwrap();
     assert_eq!((ids(&closed), closed.trace.logs.len()), (vec![1, 2], 1));
@@ -281,7 +281,7 @@ fn a_full_trace_is_not_opened_again_for_what_it_cannot_hold() {
     assembler.settled(trace_id(1), 0);
     let late = push(&mut assembler, 5.0, vec![span(2, 1), span(3, 1)]);
     assert_eq!((late.duplicates, late.beyond, assembler.open()), (1, 1, 0));
-    let late = assembler.push(at(6.0), vec![span(4, 1)], vec![log(1, "late")], |bytes| bytes);
+    let late = assembler.push(at(6.0), vec![span(4, 1)], vec![log(1, "late")], |_, bytes| bytes);
     assert_eq!((late.beyond, late.logs, assembler.open()), (1, 1, 1), "there is room for log records");
 }
 
@@ -395,7 +395,7 @@ fn play(config: &Config, history: &[Delivery]) -> (Vec<ClosedTrace<u32>>, u32) {
     for delivery in history {
         now = Time(now.0.saturating_add_signed(delivery.seconds * 1_000_000_000));
         let spans = delivery.spans.iter().map(|(trace, id, parent)| span_of(*trace, *id, *parent)).collect();
-        assembler.push(now, spans, Vec::new(), |_| {
+        assembler.push(now, spans, Vec::new(), |_, _| {
             payloads += 1;
             payloads
         });
@@ -468,10 +468,10 @@ proptest! {
             for (span, cut) in spans.iter().zip(cuts) {
                 batch.push(span_of(span.0, span.1, 0));
                 if *cut {
-                    assembler.push(START, std::mem::take(&mut batch), Vec::new(), |_| ());
+                    assembler.push(START, std::mem::take(&mut batch), Vec::new(), |_, _| ());
                 }
             }
-            assembler.push(START, batch, Vec::new(), |_| ());
+            assembler.push(START, batch, Vec::new(), |_, _| ());
             let closed = std::iter::from_fn(|| assembler.pop(at(3600.0)));
             closed
                 .map(|closed| (closed.trace.trace_id, closed.trace.spans.iter().map(|s| s.span_id).collect()))

@@ -229,9 +229,9 @@ pub struct Times {
 pub struct Verdict {
     /// 1; grows when a field changes its meaning.
     pub schema: u32,
-    /// Equal for equal trace, revision and plan: readers drop repeats by it.
+    /// Equal if trace, known spans and log records, and plan are: readers drop repeats by it. What knows more has another.
     pub verdict_id: String,
-    /// 0 the first time; one more each time late spans reopened the trace.
+    /// 0 the first time; one more each time late spans reopened the trace. Begins anew with the process.
     pub revision: u32,
     /// The trace; none for `/v1/check` and for a conversation.
     pub trace_id: Option<TraceId>,

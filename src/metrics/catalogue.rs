@@ -346,6 +346,13 @@ pub const RECEIVE_KAFKA_VANISHED: Metric = counter(
     &[],
     "Records that were to be read again and were gone from their topic: its retention is too short.",
 );
+/// Commits whose note was cut.
+pub const RECEIVE_KAFKA_NOTE_CUT: Metric = counter(
+    "assayd_receive_kafka_note_cut_total",
+    "commits",
+    &[],
+    "Commits of a partition whose metadata had no room (`receive.kafka.commit_metadata`) for all that is done above the offset: if a crash follows, some of it is judged again, and some traces without their first spans, as verdicts of their own.",
+);
 /// Records of a gateway.
 pub const RELAY_RECORDS: Metric = counter(
     "assayd_relay_records_total",
@@ -873,6 +880,7 @@ pub static ALL: &[Metric] = &[
     RECEIVE_KAFKA_COMMITS,
     RECEIVE_KAFKA_REDELIVERIES,
     RECEIVE_KAFKA_VANISHED,
+    RECEIVE_KAFKA_NOTE_CUT,
     RELAY_RECORDS,
     RELAY_LEFT_OUT,
     RELAY_SECONDS,

@@ -223,6 +223,11 @@ pub fn receive_kafka_vanished() {
     all::RECEIVE_KAFKA_VANISHED.add(1, []);
 }
 
+/// A commit without room for all that is done above its offset.
+pub fn receive_kafka_note_cut() {
+    all::RECEIVE_KAFKA_NOTE_CUT.add(1, []);
+}
+
 /// A record that a gateway sent: `result` is `ok`, `split` or `failed`.
 pub fn relay_record(result: &'static str) {
     all::RELAY_RECORDS.add(1, [result.into()]);
@@ -579,6 +584,7 @@ mod tests {
         receive_kafka_commit("ok");
         receive_kafka_redelivery();
         receive_kafka_vanished();
+        receive_kafka_note_cut();
         assemble_live(3, 4);
         assemble_closed(Closed::Root);
         assemble_sessions(2);

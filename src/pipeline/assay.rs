@@ -61,7 +61,7 @@ async fn settle(
             Outcome::Retry
         }
     };
-    stakes.into_iter().for_each(|stake| stake.settle(outcome));
+    Stake::settle_all(stakes, outcome);
     if let (Some(ear), Some(part)) = (ear, part_of_session(&trace, &verdict, story)) {
         // Whoever puts conversations together may be gone at the end.
         let _ = ear.send(part).await;

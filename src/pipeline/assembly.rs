@@ -148,7 +148,9 @@ impl Assembly {
     fn take(&mut self, delivery: Delivery) {
         let began = Instant::now();
         let (spans, logs, mut stakes) = delivery.into_parts();
-        let pushed = self.assembler.push(self.clock.now(), spans, logs, |bytes| stakes.cut(bytes));
+        let pushed = self
+            .assembler
+            .push(self.clock.now(), spans, logs, |trace_id, bytes| stakes.cut_for(trace_id, bytes));
         count(&pushed);
         self.traces.tell("receive", began, || notes(&pushed));
     }

@@ -28,7 +28,7 @@ pub(super) struct Stored {
 /// Bounded by the deliveries that the spool holds.
 #[derive(Default)]
 struct Again {
-    ids: Mutex<Vec<SpoolId>>,
+    ids: Mutex<Vec<(SpoolId, Vec<u128>)>>,
     wake: Notify,
 }
 
@@ -71,7 +71,7 @@ impl Stored {
             async move {
                 let kind = raw.kind();
                 let id = stored.spool.append(kind, raw.body).await.map_err(refusal)?;
-                Ok(stored.promise(id))
+                Ok(stored.promise(id, Vec::new()))
             }
             .boxed()
         };
@@ -84,7 +84,8 @@ impl Stored {
         while let Some(next) = replay.next().await {
             match next {
                 Ok((id, entry)) => {
-                    if self.deliver_one(id, entry, &door).await == Err(Refusal::Closing) {
+                    let done = replay.shares(&id);
+                    if self.deliver_one(id, entry, done, &door).await == Err(Refusal::Closing) {
                         return;
                     }
                 }
@@ -108,11 +109,11 @@ impl Stored {
             tokio::time::sleep(wait).await;
             let ids = std::mem::take(&mut *self.again.ids.lock().unwrap_or_else(PoisonError::into_inner));
             tracing::info!(deliveries = ids.len(), "evaluating stored deliveries again");
-            for id in ids {
+            for (id, done) in ids {
                 let spool = self.spool.clone();
                 match tokio::task::spawn_blocking(move || (spool.read(&id), id)).await {
                     Ok((Ok(entry), id)) => {
-                        if self.deliver_one(id, entry, door).await == Err(Refusal::Closing) {
+                        if self.deliver_one(id, entry, done, door).await == Err(Refusal::Closing) {
                             return;
                         }
                     }
@@ -125,7 +126,14 @@ impl Stored {
         }
     }
 
-    async fn deliver_one(&self, id: SpoolId, entry: Entry, door: &Door) -> Result<(), Refusal> {
+    /// Delivers what is not `done`, by share.
+    async fn deliver_one(
+        &self,
+        id: SpoolId,
+        entry: Entry,
+        done: Vec<u128>,
+        door: &Door,
+    ) -> Result<(), Refusal> {
         let Entry { kind, bytes } = entry;
         let Some(raw) = Raw::new(kind, bytes) else {
             tracing::error!(
@@ -134,8 +142,11 @@ impl Stored {
             );
             return Ok(());
         };
-        let arrival = match Arrival::read(&raw, self.promise(id)) {
-            Ok(arrival) => arrival,
+        let arrival = match Arrival::read(&raw, self.promise(id, done.clone())) {
+            Ok(mut arrival) => {
+                arrival.without(&done);
+                arrival
+            }
             // It was read before it was stored, so this is a change of versions. Its promise is gone: settled.
             Err(error) => {
                 tracing::error!(%error, "a stored delivery cannot be read by this version; it is given up");
@@ -149,12 +160,20 @@ impl Stored {
         admitted
     }
 
-    fn promise(&self, id: SpoolId) -> Promise {
+    /// The promise for a delivery of which these shares are done already.
+    fn promise(&self, id: SpoolId, done: Vec<u128>) -> Promise {
         let Self { spool, again } = self.clone();
-        Promise::new(move |outcome| match outcome {
+        let done = Arc::new(Mutex::new(done));
+        let (settle, shares) = (spool.share_settler(&id), Arc::clone(&done));
+        let share = move |share| {
+            shares.lock().unwrap_or_else(PoisonError::into_inner).push(share);
+            settle(share);
+        };
+        Promise::with_shares(share, move |outcome| match outcome {
             Outcome::Done => spool.settled(id),
             Outcome::Retry => {
-                again.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+                let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
+                again.ids.lock().unwrap_or_else(PoisonError::into_inner).push((id, done));
                 again.wake.notify_one();
             }
         })
@@ -179,7 +198,7 @@ fn refusal(error: SpoolError) -> Refusal {
 mod tests {
     use super::*;
     use crate::otlp::{Encoding, Signal};
-    use crate::receive::{self, Acknowledge};
+    use crate::receive::{self, Acknowledge, Stake};
 
     fn request() -> (Arrival, Raw) {
         let body = format!(
@@ -188,6 +207,54 @@ mod tests {
         );
         let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
         (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
+    }
+
+    /// A delivery of two traces, told apart by their last byte.
+    fn of_two() -> (Arrival, Raw) {
+        let record = |last: u8| format!(r#"{{"traceId":"{}{last:02x}"}}"#, "01".repeat(15));
+        let body = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{},{}]}}]}}]}}"#,
+            record(1),
+            record(2)
+        );
+        let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
+        (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
+    }
+
+    #[tokio::test]
+    async fn a_trace_that_is_done_comes_again_neither_with_a_retry_of_its_neighbour_nor_with_a_replay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
+        let config = receive::Config { acknowledge: Acknowledge::Stored, ..receive::Config::default() };
+        let (door, mut deliveries) = receive::open(&config);
+        let stored = Stored::new(spool.clone());
+        let entry = stored.before(&door);
+        let delivering = tokio::spawn(stored.deliver(replay, door.clone()));
+        entry.admit(of_two().0, Held::default()).await.unwrap();
+
+        let (_, logs, mut stakes) = deliveries.recv().await.unwrap().into_parts();
+        let (one, two) = (stakes.cut_for(logs[0].trace_id, 0), stakes.cut_for(logs[1].trace_id, 0));
+        drop(stakes);
+        Stake::settle_all([one], Outcome::Done);
+        drop(two);
+        let (_, again, mut stakes) = deliveries.recv().await.unwrap().into_parts();
+        assert_eq!(again.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [logs[1].trace_id]);
+        let two = stakes.cut_for(again[0].trace_id, 0);
+        drop(stakes);
+
+        // The process ends before the other is done.
+        door.close();
+        delivering.await.unwrap();
+        drop((entry, door));
+        spool.close().await;
+        drop((spool, two));
+        let (spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
+        let (door, mut deliveries) = receive::open(&config);
+        let delivering = tokio::spawn(Stored::new(spool).deliver(replay, door.clone()));
+        let (_, replayed, _) = deliveries.recv().await.unwrap().into_parts();
+        assert_eq!(replayed.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [logs[1].trace_id]);
+        door.close();
+        delivering.await.unwrap();
     }
 
     #[tokio::test]

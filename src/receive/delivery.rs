@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use crate::domain::{LogRecord, Span};
+use crate::domain::{LogRecord, Span, TraceId};
 use crate::otlp::{self, DecodeError, Encoding, Signal};
-use crate::ticket::{Outcome, Promise, Ticket};
+use crate::ticket::{self, Outcome, Promise, Ticket};
 
 use super::door::Held;
 use super::intake::drop_own;
@@ -67,6 +67,14 @@ pub struct Stake {
 }
 
 impl Arrival {
+    /// Leaves out the traces of these shares: their part of the delivery is done.
+    pub fn without(&mut self, done: &[u128]) {
+        if !done.is_empty() {
+            self.spans.retain(|span| !done.contains(&share(span.trace_id)));
+            self.logs.retain(|record| !done.contains(&share(record.trace_id)));
+        }
+    }
+
     /// Bytes that its spans and log records hold in memory, roughly.
     pub fn weight(&self) -> usize {
         let spans: usize = self.spans.iter().map(Span::weight).sum();
@@ -114,10 +122,20 @@ impl Delivery {
 }
 
 impl Stakes {
-    /// A trace's stake, with so many bytes of the memory. What nobody took is free when this is dropped.
+    /// A stake with so many bytes of the memory. What nobody took is free when this is dropped.
     pub fn cut(&mut self, bytes: usize) -> Stake {
         Stake { ticket: self.promise.ticket(), _held: self.held.split(bytes), fence: self.fence.clone() }
     }
+
+    /// The same for a trace, whose share its source can note when the rest of the delivery is not done.
+    pub fn cut_for(&mut self, trace_id: TraceId, bytes: usize) -> Stake {
+        Stake { ticket: self.promise.ticket_of(share(trace_id)), ..self.cut(bytes) }
+    }
+}
+
+/// The name of a trace's share in the promises of its deliveries.
+pub fn share(trace_id: TraceId) -> u128 {
+    u128::from_be_bytes(*trace_id.as_bytes())
 }
 
 impl Fence {
@@ -148,5 +166,10 @@ impl Stake {
     /// Says what became of the trace's share of the delivery, and frees its memory.
     pub fn settle(self, outcome: Outcome) {
         self.ticket.settle(outcome);
+    }
+
+    /// Settles all stakes of a verdict, so that no source notes some of them without the others.
+    pub fn settle_all(stakes: impl IntoIterator<Item = Self>, outcome: Outcome) {
+        ticket::together(|| stakes.into_iter().for_each(|stake| stake.settle(outcome)));
     }
 }

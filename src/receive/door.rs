@@ -138,7 +138,7 @@ impl Door {
 
     /// Admits spans of so many bytes now, or gives them back: for sources that must not wait. They are not stored, for such
     /// a source keeps them itself.
-    pub(super) fn try_admit(&self, arrival: Arrival, bytes: usize, fence: &Fence) -> Result<(), Arrival> {
+    pub fn try_admit(&self, arrival: Arrival, bytes: usize, fence: &Fence) -> Result<(), Arrival> {
         let mut held = Held::default();
         if self.grow(&mut held, bytes).is_err() {
             return Err(arrival);

@@ -2,12 +2,15 @@
 //! thread that owns the consumer owns this too and does what it says.
 //!
 //! A record is *open* from [`Ledger::open`] until it is settled. The offset to commit is that of the lowest open record; so a
-//! crash reads again what is not done, and maybe some of what is. A record that is settled with [`Outcome::Retry`] is read
-//! again: after a growing delay the partition is rewound to it, and on the way back to where it was, what is done or under
+//! crash reads again what is not done. What is done above that offset goes along as a note ([`Commit::note`]), and the
+//! partition's next owner passes over it: read again, the end of a trace whose beginning lies below the offset would be judged
+//! without it. A record is noted in whole, or by its traces that are done. A record that is settled with [`Outcome::Retry`] is
+//! read again: after a growing delay the partition is rewound to it, and on the way back to where it was, what is done or under
 //! way is passed over. Each assignment of a partition is an epoch of its own: a receipt of an earlier one settles nothing.
 //!
 //! Memory grows with the open records, not with those that are done above them.
 
+mod note;
 mod partition;
 
 use std::collections::BTreeMap;
@@ -52,6 +55,8 @@ pub struct Patience {
     pub max_age: Option<Duration>,
     /// Records of a partition that may wait for its rewind; with so many, it is not read on.
     pub most_waiting: usize,
+    /// Characters that the note of a commit may have.
+    pub note: usize,
 }
 
 impl Default for Patience {
@@ -61,6 +66,7 @@ impl Default for Patience {
             longest: Duration::from_secs(60),
             max_age: None,
             most_waiting: 10_000,
+            note: 4_000,
         }
     }
 }
@@ -120,6 +126,17 @@ pub enum Step {
     },
 }
 
+/// What to commit of a partition: both in one, or an heir would take the one for the other's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Everything below is done.
+    pub offset: i64,
+    /// What is done above it, for [`Ledger::inherited`]; empty if nothing is.
+    pub note: String,
+    /// Parts of the note that [`Patience::note`] had no room for. What they say may be judged again in part.
+    pub left_out: usize,
+}
+
 /// What settling a record did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
@@ -145,16 +162,22 @@ impl Ledger {
         Self { patience, partitions: BTreeMap::new(), epochs: 0, vanished: Vec::new() }
     }
 
-    /// The partition is ours from now on, and its reading begins wherever the group left it. What was open in it is forgotten.
+    /// The partition is ours from now on, and nobody has committed anything of it. What was open in it is forgotten.
     pub fn assigned(&mut self, place: Place) {
         self.epochs += 1;
         self.partitions.insert(place, Partition::new(self.epochs));
     }
 
-    /// The partition is no longer ours. Gives the offset to commit, if anything was read; whoever gets the partition reads on
-    /// from there.
-    pub fn revoked(&mut self, place: &Place) -> Option<i64> {
-        self.partitions.remove(place)?.position()
+    /// The same for a partition of which this was committed: reading begins at `offset`. A note that is not ours says nothing.
+    pub fn inherited(&mut self, place: Place, offset: i64, note: &str, now: Time) {
+        self.epochs += 1;
+        self.partitions.insert(place, Partition::inherited(self.epochs, offset, note, now));
+    }
+
+    /// The partition is no longer ours. Gives what to commit, if anything was read; whoever gets the partition reads on from
+    /// there.
+    pub fn revoked(&mut self, place: &Place) -> Option<Commit> {
+        self.partitions.remove(place)?.standing(self.patience.note)
     }
 
     /// A record was read. Records of a partition come in the order of their offsets, but after a rewind.
@@ -168,9 +191,8 @@ impl Ledger {
         for gone in partition.pass(offset, now, &self.patience) {
             self.vanished.push((place.clone(), gone));
         }
-        let Some(pending) = partition.admit(offset, now) else { return Opening::Known };
-        let age = now.since(pending.since);
-        let attempt = pending.attempt;
+        let Some((since, attempt)) = partition.admit(offset, now) else { return Opening::Known };
+        let age = now.since(since);
         let receipt = Receipt { place: place.clone(), epoch: partition.epoch(), offset, attempt };
         match self.patience.max_age {
             Some(max_age) if attempt > 0 && age >= max_age => Opening::SetAside(receipt),
@@ -185,6 +207,20 @@ impl Ledger {
             return Settled::Fenced;
         }
         partition.settle(receipt.offset, receipt.attempt, outcome, now, &self.patience)
+    }
+
+    /// This trace's share of a record is done while others are not.
+    pub fn share_done(&mut self, receipt: &Receipt, share: u128) -> Settled {
+        let Some(partition) = self.partitions.get_mut(&receipt.place) else { return Settled::Fenced };
+        if partition.epoch() != receipt.epoch {
+            return Settled::Fenced;
+        }
+        partition.share_done(receipt.offset, receipt.attempt, share)
+    }
+
+    /// The traces of a record that are done, by this owner of its partition or an earlier one: they must not be judged again.
+    pub fn shares(&self, receipt: &Receipt) -> &[u128] {
+        self.partitions.get(&receipt.place).map_or(&[], |partition| partition.shares(receipt.offset))
     }
 
     /// What is due now.
@@ -208,11 +244,16 @@ impl Ledger {
         }
     }
 
-    /// The offsets that have moved since they were given last; they count as committed unless
-    /// [`commit_failed`](Self::commit_failed) says otherwise.
-    pub fn commits(&mut self) -> Vec<(Place, i64)> {
-        let moved = self.partitions.iter_mut();
-        moved.filter_map(|(place, partition)| Some((place.clone(), partition.commit()?))).collect()
+    /// What has changed since it was given last; it counts as committed unless [`commit_failed`](Self::commit_failed) says
+    /// otherwise. Call it only when all settlements of a verdict were told, or none (`ticket::apart`).
+    pub fn commits(&mut self) -> Vec<(Place, Commit)> {
+        let (room, changed) = (self.patience.note, self.partitions.iter_mut());
+        changed.filter_map(|(place, partition)| Some((place.clone(), partition.commit(room)?))).collect()
+    }
+
+    /// What stands to be committed of a partition now, whether or not it was given before.
+    pub fn standing(&self, place: &Place) -> Option<Commit> {
+        self.partitions.get(place)?.standing(self.patience.note)
     }
 
     /// The offset that was given last by [`commits`](Self::commits) and has not failed.
@@ -220,7 +261,7 @@ impl Ledger {
         self.partitions.get(place)?.committed()
     }
 
-    /// The partition's offset was not committed: [`commits`](Self::commits) gives it again.
+    /// The partition's commit failed: [`commits`](Self::commits) gives it again.
     pub fn commit_failed(&mut self, place: &Place) {
         if let Some(partition) = self.partitions.get_mut(place) {
             partition.commit_failed();

@@ -18,7 +18,7 @@ mod listen;
 mod reply;
 
 pub use config::{Acknowledge, Config, Grpc, Http};
-pub use delivery::{Arrival, Delivery, Fence, Raw, Stake, Stakes};
+pub use delivery::{Arrival, Delivery, Fence, Raw, Stake, Stakes, share};
 pub use door::{Door, Forward, Held, LeftOut, Refusal, Store, open};
 pub use files::{FileError, FileProblem, FilesRead, read_files, read_files_telling};
 pub use grpc::serve as serve_grpc;

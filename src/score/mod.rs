@@ -3,6 +3,7 @@
 mod config;
 mod explain;
 mod gsar;
+mod known;
 mod label;
 mod placement;
 mod plan;

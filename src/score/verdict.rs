@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::known::known;
 use super::plan::digest;
 use super::tasks::task_answers;
 use super::views::{counts, views};
@@ -22,6 +23,8 @@ pub struct Origin {
     pub trace_id: Option<TraceId>,
     /// How often late spans reopened it.
     pub revision: u32,
+    /// A digest of the spans and log records that are known of it.
+    pub known: String,
     /// The service that sent it.
     pub service: Option<String>,
     /// Its topmost span.
@@ -46,6 +49,7 @@ impl Origin {
         Self {
             trace_id: Some(trace.trace_id),
             revision: trace.revision,
+            known: known(trace),
             service: roots.chain(&trace.spans).find_map(service),
             root: topmost(trace),
             response_ids: trace.spans.iter().filter_map(response_id).collect(),
@@ -191,8 +195,9 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
     let trace = origin.trace_id.map(|id| id.to_string()).unwrap_or_default();
     Verdict {
         schema: SCHEMA,
-        // Neither time nor outcome enters: a repeat after a crash has the id of the first.
-        verdict_id: digest(&["trace", &trace, &origin.revision.to_string(), &plan.hash]),
+        // Neither time nor outcome enters, nor the revision, which begins anew when a process does: a repeat after a crash has the
+        // id of the first, and a verdict that knows more or less has another.
+        verdict_id: digest(&["trace", &trace, &origin.known, &plan.hash]),
         revision: origin.revision,
         trace_id: origin.trace_id,
         session_id: None,

@@ -15,7 +15,9 @@ const SEGMENT_MAGIC: [u8; 8] = *b"ASSAYDS1";
 const RECORD_MAGIC: [u8; 4] = [0xf5, 0xa7, 0x9d, 0xe1];
 const ENTRY: u8 = 1;
 const MARKS: u8 = 2;
+const NOTES: u8 = 3;
 const MARK: usize = 12;
+const SHARE: usize = size_of::<u128>();
 
 /// A segment's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,7 @@ impl Header {
     }
 }
 
-/// Says that an entry is settled.
+/// An entry's place. By itself it says that the entry is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Mark {
     /// The entry's segment.
@@ -62,19 +64,40 @@ pub(super) struct Mark {
     pub index: u32,
 }
 
+/// Says that an entry is settled, or one share of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Note {
+    /// The entry.
+    pub mark: Mark,
+    /// The share; none if all of the entry is meant.
+    pub share: Option<u128>,
+}
+
+impl From<Mark> for Note {
+    fn from(mark: Mark) -> Self {
+        Self { mark, share: None }
+    }
+}
+
 /// Appends an entry to `buffer`. The payload has at most `u32::MAX` bytes.
 pub(super) fn encode_entry(buffer: &mut Vec<u8>, header: Header, index: u32, kind: u8, payload: &[u8]) {
     encode(buffer, header, index, kind, ENTRY, payload);
 }
 
-/// Appends marks to `buffer`.
-pub(super) fn encode_marks(buffer: &mut Vec<u8>, header: Header, marks: &[Mark]) {
-    let mut payload = Vec::with_capacity(marks.len() * MARK);
-    for mark in marks {
+/// Appends notes to `buffer`, as one record: after a crash all of them are there, or none.
+pub(super) fn encode_notes(buffer: &mut Vec<u8>, header: Header, notes: &[Note]) {
+    let has_shares = notes.iter().any(|note| note.share.is_some());
+    let mut payload = Vec::with_capacity(notes.len() * (MARK + if has_shares { 1 + SHARE } else { 0 }));
+    for Note { mark, share } in notes {
         payload.extend_from_slice(&mark.segment.to_le_bytes());
         payload.extend_from_slice(&mark.index.to_le_bytes());
+        if has_shares {
+            payload.push(u8::from(share.is_some()));
+            share.iter().for_each(|share| payload.extend_from_slice(&share.to_be_bytes()));
+        }
     }
-    encode(buffer, header, 0, 0, MARKS, &payload);
+    // Versions before this one know marks only.
+    encode(buffer, header, 0, 0, if has_shares { NOTES } else { MARKS }, &payload);
 }
 
 fn encode(buffer: &mut Vec<u8>, segment: Header, index: u32, kind: u8, tag: u8, payload: &[u8]) {
@@ -105,8 +128,8 @@ pub(super) enum Found {
         /// Where its payload is.
         payload: Range<usize>,
     },
-    /// Entries that are settled.
-    Marks(Vec<Mark>),
+    /// What is settled.
+    Notes(Vec<Note>),
     /// Bytes that are no record, with records after them: something was lost.
     Damaged(Range<usize>),
     /// Bytes at the end that are no whole record: a write was cut off.
@@ -175,7 +198,11 @@ impl Iterator for Scan<'_> {
                 }
                 return Some(match head.tag {
                     ENTRY => Found::Entry { index: head.index, kind: head.kind, payload },
-                    MARKS => Found::Marks(marks(content)),
+                    MARKS => Found::Notes(marks(content)),
+                    NOTES => match notes(content) {
+                        Some(notes) => Found::Notes(notes),
+                        None => Found::Damaged(start..payload.end),
+                    },
                     // A whole record of a kind that this version does not know.
                     _ => Found::Damaged(start..payload.end),
                 });
@@ -212,8 +239,28 @@ impl Scan<'_> {
     }
 }
 
-fn marks(payload: &[u8]) -> Vec<Mark> {
-    payload.chunks_exact(MARK).map(|mark| Mark { segment: u64_at(mark, 0), index: u32_at(mark, 8) }).collect()
+fn marks(payload: &[u8]) -> Vec<Note> {
+    payload.chunks_exact(MARK).map(|mark| mark_at(mark).into()).collect()
+}
+
+fn notes(mut payload: &[u8]) -> Option<Vec<Note>> {
+    let mut notes = Vec::new();
+    while !payload.is_empty() {
+        let mark = mark_at(payload.get(..MARK)?);
+        let has_share = *payload.get(MARK)? == 1;
+        payload = &payload[MARK + 1..];
+        let mut share = None;
+        if has_share {
+            share = Some(u128::from_be_bytes(payload.get(..SHARE)?.try_into().ok()?));
+            payload = &payload[SHARE..];
+        }
+        notes.push(Note { mark, share });
+    }
+    Some(notes)
+}
+
+fn mark_at(bytes: &[u8]) -> Mark {
+    Mark { segment: u64_at(bytes, 0), index: u32_at(bytes, 8) }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -267,11 +314,15 @@ mod tests {
     }
 
     #[test]
-    fn marks_survive_their_bytes() {
+    fn notes_survive_their_bytes() {
         let mut bytes = HEADER.encode().to_vec();
-        let marks = vec![Mark { segment: 1, index: 2 }, Mark { segment: u64::MAX, index: u32::MAX }];
-        encode_marks(&mut bytes, HEADER, &marks);
-        assert_eq!(scan(&bytes, HEADER).collect::<Vec<_>>(), [Found::Marks(marks)]);
+        let marks = [Mark { segment: 1, index: 2 }, Mark { segment: u64::MAX, index: u32::MAX }];
+        let whole: Vec<Note> = marks.iter().map(|mark| Note::from(*mark)).collect();
+        let share = |share| Note { mark: marks[0], share: Some(share) };
+        let mixed = vec![whole[0], share(7), whole[1], share(u128::MAX)];
+        encode_notes(&mut bytes, HEADER, &whole);
+        encode_notes(&mut bytes, HEADER, &mixed);
+        assert_eq!(scan(&bytes, HEADER).collect::<Vec<_>>(), [Found::Notes(whole), Found::Notes(mixed)]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Which entries are live, and which segments can go. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::format::Mark;
+use super::format::{Mark, Note};
 
 /// What is known of one segment.
 #[derive(Debug, Default)]
@@ -10,8 +10,8 @@ struct Segment {
     /// For each entry, whether it is settled. A damaged entry counts as settled: there is nothing left of it.
     settled: Vec<bool>,
     live: usize,
-    /// Marks that are written in this segment.
-    marks: Vec<Mark>,
+    /// Notes that are written in this segment.
+    notes: Vec<Note>,
     /// Nothing is written to it any more.
     sealed: bool,
 }
@@ -46,14 +46,18 @@ impl Ledger {
         }
     }
 
-    /// The mark `mark` is written in segment `at`. Whether it settles a live entry.
-    pub fn settled(&mut self, mark: Mark, at: u64) -> bool {
-        if !self.segments.contains_key(&mark.segment) {
+    /// `note` is written in segment `at`. Whether it settles a live entry.
+    pub fn settled(&mut self, note: impl Into<Note>, at: u64) -> bool {
+        let note = note.into();
+        if !self.segments.contains_key(&note.mark.segment) {
             return false;
         }
-        self.segments.entry(at).or_default().marks.push(mark);
-        let Some(segment) = self.segments.get_mut(&mark.segment) else { return false };
-        match segment.settled.get_mut(mark.index as usize) {
+        self.segments.entry(at).or_default().notes.push(note);
+        if note.share.is_some() {
+            return false;
+        }
+        let Some(segment) = self.segments.get_mut(&note.mark.segment) else { return false };
+        match segment.settled.get_mut(note.mark.index as usize) {
             Some(settled) if !*settled => {
                 *settled = true;
                 segment.live -= 1;
@@ -69,17 +73,35 @@ impl Ledger {
         done.map(|(number, _)| *number).collect()
     }
 
-    /// The marks that are written in `segment` for segments that still exist.
-    pub fn marks(&self, segment: u64) -> Vec<Mark> {
-        let marks = self.segments.get(&segment).into_iter().flat_map(|segment| &segment.marks);
-        marks.filter(|mark| self.segments.contains_key(&mark.segment)).copied().collect()
+    /// The notes that are written in `segment` and still say something: marks for segments that exist, shares of live entries.
+    pub fn notes(&self, segment: u64) -> Vec<Note> {
+        let notes = self.segments.get(&segment).into_iter().flat_map(|segment| &segment.notes);
+        let says_something = |note: &&Note| match note.share {
+            None => self.segments.contains_key(&note.mark.segment),
+            Some(_) => self.is_live(note.mark),
+        };
+        notes.filter(says_something).copied().collect()
     }
 
     /// Those of them for other segments: they have to be written again before this one goes.
-    pub fn needed(&self, segment: u64) -> Vec<Mark> {
-        let mut marks = self.marks(segment);
-        marks.retain(|mark| mark.segment != segment);
-        marks
+    pub fn needed(&self, segment: u64) -> Vec<Note> {
+        let mut notes = self.notes(segment);
+        notes.retain(|note| note.mark.segment != segment);
+        notes
+    }
+
+    /// The shares of live entries that are settled.
+    pub fn shares(&self) -> HashMap<Mark, Vec<u128>> {
+        let mut shares: HashMap<Mark, Vec<u128>> = HashMap::new();
+        for note in self.segments.values().flat_map(|segment| &segment.notes) {
+            if let Some(share) = note.share.filter(|_| self.is_live(note.mark)) {
+                let known = shares.entry(note.mark).or_default();
+                if !known.contains(&share) {
+                    known.push(share);
+                }
+            }
+        }
+        shares
     }
 
     /// The segment is gone.
@@ -131,9 +153,21 @@ mod tests {
         ledger.appended(mark(2, 0));
         ledger.settled(mark(1, 1), 2);
         ledger.settled(mark(2, 0), 2);
-        assert_eq!(ledger.needed(2), [mark(1, 1)]);
+        assert_eq!(ledger.needed(2), [Note::from(mark(1, 1))]);
         ledger.remove(1);
         assert!(ledger.needed(2).is_empty());
+    }
+
+    #[test]
+    fn shares_are_needed_as_long_as_the_rest_of_their_entry_is_live() {
+        let mut ledger = Ledger::default();
+        ledger.appended(mark(1, 0));
+        let share = Note { mark: mark(1, 0), share: Some(9) };
+        assert!(!ledger.settled(share, 2), "the entry stays live");
+        assert_eq!(ledger.needed(2), [share]);
+        assert_eq!(ledger.shares(), HashMap::from([(mark(1, 0), vec![9])]));
+        ledger.settled(mark(1, 0), 3);
+        assert!(ledger.needed(2).is_empty() && ledger.shares().is_empty());
     }
 
     #[test]
@@ -167,12 +201,12 @@ mod tests {
             (1..6).for_each(|segment| ledger.seal(segment));
             let last = 6;
             // The marks that are on disk, by the segment that holds them.
-            let mut written: Vec<(u64, Mark)> = Vec::new();
+            let mut written: Vec<(u64, Note)> = Vec::new();
             for (turn, settle) in settles.iter().enumerate() {
                 let entry = entries[settle.index(entries.len())];
                 let at = if turn % 2 == 0 { last } else { entry.segment };
                 ledger.settled(entry, at);
-                written.push((at, entry));
+                written.push((at, entry.into()));
                 for done in ledger.done() {
                     for needed in ledger.needed(done) {
                         ledger.settled(needed, last);

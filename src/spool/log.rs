@@ -1,5 +1,6 @@
 //! The spool as the other rooms see it: append, read, settle, replay.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,13 +10,14 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::disk::{Folder, read_record, segment_path};
-use super::format::{Mark, RECORD_HEADER, decode_entry};
+use super::format::{Mark, Note, RECORD_HEADER, decode_entry};
 use super::keeper::Keeper;
 use super::recover::{Recovery, recover};
 use super::writer::{Append, Writer, space};
 use super::{Config, SpoolError};
 use crate::domain::ByteSize;
 use crate::metrics;
+use crate::ticket;
 
 /// Memory for entries that wait to be written, in units of [`UNIT`]: one commit's worth for a fast disk.
 const ROOM: usize = 32 << 10;
@@ -75,18 +77,18 @@ struct Shared {
     wake: Condvar,
 }
 
-/// Bounded: appends by [`ROOM`], settled ones by the entries that exist, for an id is settled once.
+/// Bounded: appends by [`ROOM`], settled ones by the entries that exist and their shares, for each is settled once.
 #[derive(Default)]
 struct Waiting {
     appends: Vec<Append>,
-    settled: Vec<Mark>,
+    settled: Vec<Note>,
     closing: bool,
 }
 
 impl Shared {
-    fn settled(&self, entry: Mark) {
+    fn settled(&self, what: impl Into<Note>) {
         let mut waiting = lock(&self.waiting);
-        waiting.settled.push(entry);
+        waiting.settled.push(what.into());
         if waiting.settled.len() == 1 {
             self.wake.notify_one();
         }
@@ -129,6 +131,7 @@ impl std::fmt::Debug for Waiting {
 pub struct Replay {
     spool: Spool,
     ids: std::vec::IntoIter<SpoolId>,
+    shares: HashMap<Mark, Vec<u128>>,
     recovery: Recovery,
 }
 
@@ -163,7 +166,8 @@ impl Spool {
             closed,
         };
         let spool = Self(Arc::new(handle));
-        let replay = Replay { spool: spool.clone(), ids: remains.ids.into_iter(), recovery };
+        let replay =
+            Replay { spool: spool.clone(), ids: remains.ids.into_iter(), shares: remains.shares, recovery };
         Ok((spool, replay))
     }
 
@@ -199,6 +203,13 @@ impl Spool {
     /// The entry is done: its space may be used again, and it is not replayed. Never blocks.
     pub fn settled(&self, id: SpoolId) {
         self.0.shared.settled(id.mark());
+    }
+
+    /// Says of one share of an entry that it is done: it need not be replayed with the others, if a crash makes a replay of them.
+    /// Shares and entries that are settled within one `ticket::together` are noted together. Never blocks.
+    pub fn share_settler(&self, id: &SpoolId) -> impl Fn(u128) + Send + Sync + use<> {
+        let (shared, mark) = (Arc::clone(&self.0.shared), id.mark());
+        move |share| shared.settled(Note { mark, share: Some(share) })
     }
 
     /// Reads an entry back (blocking), for instance to deliver it again.
@@ -255,6 +266,11 @@ impl Replay {
         &self.recovery
     }
 
+    /// The shares of an entry that were settled: they need no replay.
+    pub fn shares(&mut self, id: &SpoolId) -> Vec<u128> {
+        self.shares.remove(&id.mark()).unwrap_or_default()
+    }
+
     /// The next entry. An error is of that entry alone; it is settled, for it cannot be read again.
     pub async fn next(&mut self) -> Option<Result<(SpoolId, Entry), SpoolError>> {
         let id = self.ids.next()?;
@@ -302,7 +318,8 @@ impl Drop for Ending {
 fn run(shared: &Shared, mut writer: Writer<Keeper>) {
     writer.sweep(Instant::now());
     loop {
-        let batch = wait(shared, writer.next_sweep());
+        wait(shared, writer.next_sweep());
+        let batch = take(shared);
         let closing = batch.closing && batch.appends.is_empty();
         writer.commit(batch.appends, batch.settled);
         writer.sweep(Instant::now());
@@ -313,8 +330,17 @@ fn run(shared: &Shared, mut writer: Writer<Keeper>) {
     }
 }
 
-/// Takes everything that waits: what came while the disk was busy goes out together. Returns with nothing after `timeout`.
-fn wait(shared: &Shared, timeout: Option<Duration>) -> Waiting {
+/// Takes everything that waits: what came while the disk was busy goes out together; of what settles one verdict, all or nothing.
+fn take(shared: &Shared) -> Waiting {
+    ticket::apart(|| {
+        let mut waiting = lock(&shared.waiting);
+        let closing = waiting.closing;
+        std::mem::replace(&mut *waiting, Waiting { closing, ..Waiting::default() })
+    })
+}
+
+/// Returns when something waits, or after `timeout`.
+fn wait(shared: &Shared, timeout: Option<Duration>) {
     let mut waiting = lock(&shared.waiting);
     let started = Instant::now();
     let mut coalescing: Option<Instant> = None;
@@ -334,8 +360,6 @@ fn wait(shared: &Shared, timeout: Option<Duration>) -> Waiting {
         }
         waiting = shared.wake.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
     }
-    let closing = waiting.closing;
-    std::mem::replace(&mut *waiting, Waiting { closing, ..Waiting::default() })
 }
 
 /// Nothing in this lock can be left half done.

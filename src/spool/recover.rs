@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::disk::Folder;
-use super::format::{Found, Header, Mark, RECORD_HEADER, SEGMENT_HEADER, scan};
+use super::format::{Found, Header, Mark, Note, RECORD_HEADER, SEGMENT_HEADER, scan};
 use super::ledger::Ledger;
 use super::{SpoolError, SpoolId};
 
@@ -27,6 +27,8 @@ pub(super) struct Remains {
     pub recovery: Recovery,
     pub ledger: Ledger,
     pub ids: Vec<SpoolId>,
+    /// Of each of them, the shares that are settled.
+    pub shares: HashMap<Mark, Vec<u128>>,
     /// Bytes of all segments, by number.
     pub sizes: HashMap<u64, u64>,
     /// A number that no segment has had since the oldest that is left.
@@ -39,10 +41,11 @@ pub(super) fn recover(folder: &Folder) -> Result<Remains, SpoolError> {
         recovery: Recovery::default(),
         ledger: Ledger::default(),
         ids: Vec::new(),
+        shares: HashMap::new(),
         sizes: HashMap::new(),
         next_number: 1,
     };
-    let mut marks: Vec<(u64, Mark)> = Vec::new();
+    let mut notes: Vec<(u64, Note)> = Vec::new();
     for number in folder.segments()? {
         found.next_number = number + 1;
         let bytes = folder.read(number)?;
@@ -68,7 +71,7 @@ pub(super) fn recover(folder: &Folder) -> Result<Remains, SpoolError> {
                     let offset = (payload.start - RECORD_HEADER) as u64;
                     found.ids.push(SpoolId::new(Mark { segment: number, index }, offset, payload.len()));
                 }
-                Found::Marks(found) => marks.extend(found.into_iter().map(|mark| (number, mark))),
+                Found::Notes(found) => notes.extend(found.into_iter().map(|note| (number, note))),
                 Found::Damaged(range) => {
                     tracing::error!(segment = number, ?range, "a part of the spool is damaged and skipped");
                     found.recovery.damaged_places += 1;
@@ -82,10 +85,11 @@ pub(super) fn recover(folder: &Folder) -> Result<Remains, SpoolError> {
         }
         found.ledger.seal(number);
     }
-    // After all segments are read: a mark may stand before or after what it settles.
-    for (at, mark) in marks {
-        found.ledger.settled(mark, at);
+    // After all segments are read: a note may stand before or after what it settles.
+    for (at, note) in notes {
+        found.ledger.settled(note, at);
     }
+    found.shares = found.ledger.shares();
     let ledger = &found.ledger;
     found.ids.retain(|id| ledger.is_live(id.mark()));
     found.recovery.entries = found.ids.len();

@@ -10,17 +10,17 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::disk::Disk;
-use super::format::{Header, Mark, RECORD_HEADER, SEGMENT_HEADER, encode_entry, encode_marks};
+use super::format::{Header, Mark, Note, RECORD_HEADER, SEGMENT_HEADER, encode_entry, encode_notes};
 use super::ledger::Ledger;
 use super::{SpoolError, SpoolId};
 use crate::metrics;
 
-/// A segment that is done stays for this long. Deliveries of one trace are settled one after the other; if the process is
-/// killed in between, the marks of all of them should be there, or half a trace would be replayed.
+/// A segment that is done stays for this long: removing a file takes longer than writing a mark, and can wait.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// Removals that are under way at most.
 const MOST_REMOVALS: usize = 8;
-const MARKS_PER_RECORD: usize = 1 << 16;
+/// So many that what settles one verdict does not come to stand in two records.
+const NOTES_PER_RECORD: usize = 1 << 20;
 
 /// An entry that waits to become durable.
 pub(super) struct Append {
@@ -52,7 +52,7 @@ pub(super) struct Writer<D> {
     /// Bytes on disk and promised; what new entries are measured against.
     used: Arc<AtomicU64>,
     /// Settled, and not yet said so in the log.
-    marks: Vec<Mark>,
+    notes: Vec<Note>,
     /// Written and not yet synced.
     unsynced: bool,
     /// Segments that are done, and since when.
@@ -79,7 +79,7 @@ impl<D: Disk> Writer<D> {
             segment_bytes,
             sizes,
             used,
-            marks: Vec::new(),
+            notes: Vec::new(),
             unsynced: false,
             doomed: Vec::new(),
             going: Vec::new(),
@@ -88,8 +88,8 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Makes `appends` durable and answers each of them; writes `settled` along.
-    pub fn commit(&mut self, appends: Vec<Append>, settled: Vec<Mark>) {
-        self.marks.extend(settled);
+    pub fn commit(&mut self, appends: Vec<Append>, settled: Vec<Note>) {
+        self.notes.extend(settled);
         let mut waiting = VecDeque::from(appends);
         while !waiting.is_empty() {
             if let Err(error) = self.write_some(&mut waiting) {
@@ -101,8 +101,8 @@ impl<D: Disk> Writer<D> {
                 }
             }
         }
-        if !self.marks.is_empty()
-            && let Err(error) = self.write_marks()
+        if !self.notes.is_empty()
+            && let Err(error) = self.write_notes()
         {
             tracing::warn!(%error, "the spool cannot note what is settled; it tries again");
         }
@@ -123,7 +123,7 @@ impl<D: Disk> Writer<D> {
         }
         for done in self.ledger.done() {
             if !self.going.contains(&done) && !self.doomed.iter().any(|(doomed, _)| *doomed == done) {
-                self.marks.extend(self.ledger.needed(done));
+                self.notes.extend(self.ledger.needed(done));
                 self.doomed.push((done, now));
             }
         }
@@ -132,7 +132,7 @@ impl<D: Disk> Writer<D> {
             return;
         }
         // What settled these segments' neighbours has to be durable before the segments go.
-        if let Err(error) = self.write_marks().and_then(|()| self.sync()) {
+        if let Err(error) = self.write_notes().and_then(|()| self.sync()) {
             tracing::warn!(%error, "the spool cannot note what is settled; it keeps the segments");
             return;
         }
@@ -155,12 +155,12 @@ impl<D: Disk> Writer<D> {
 
     /// When [`Writer::sweep`] has something to do, if nothing else happens.
     pub fn next_sweep(&self) -> Option<Duration> {
-        (!self.doomed.is_empty() || !self.going.is_empty() || !self.marks.is_empty()).then_some(GRACE)
+        (!self.doomed.is_empty() || !self.going.is_empty() || !self.notes.is_empty()).then_some(GRACE)
     }
 
     /// Writes what is left to say. Afterwards a spool in which nothing is live is empty.
     pub fn close(&mut self) {
-        if let Err(error) = self.write_marks().and_then(|()| self.sync()) {
+        if let Err(error) = self.write_notes().and_then(|()| self.sync()) {
             tracing::warn!(%error, "the spool cannot note what is settled; it will be replayed");
             return;
         }
@@ -177,13 +177,13 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Writes as many entries as the segment takes, with all marks, in one write and one sync.
+    /// Writes as many entries as the segment takes, with all notes, in one write and one sync.
     fn write_some(&mut self, waiting: &mut VecDeque<Append>) -> Result<(), SpoolError> {
         let mut active = self.take_active()?;
         self.buffer.clear();
-        let mut marks = std::mem::take(&mut self.marks);
-        for part in marks.chunks(MARKS_PER_RECORD) {
-            encode_marks(&mut self.buffer, active.header, part);
+        let mut notes = std::mem::take(&mut self.notes);
+        for part in notes.chunks(NOTES_PER_RECORD) {
+            encode_notes(&mut self.buffer, active.header, part);
         }
         let extra = self.buffer.len() as u64;
         let mut taken = Vec::new();
@@ -200,7 +200,7 @@ impl<D: Disk> Writer<D> {
         let start = Instant::now();
         let written = self.disk.write(&active.file, number, &self.buffer, active.offset);
         if let Err(error) = written.and_then(|()| self.disk.sync(&active.file, number)) {
-            self.marks.append(&mut marks);
+            self.notes.append(&mut notes);
             self.abandon(&active);
             taken.into_iter().rev().for_each(|(append, _)| waiting.push_front(append));
             return Err(error);
@@ -210,8 +210,8 @@ impl<D: Disk> Writer<D> {
         active.offset += self.buffer.len() as u64;
         active.entries += taken.len() as u32;
         self.grow(number, extra, self.buffer.len() as u64);
-        for mark in marks {
-            self.ledger.settled(mark, number);
+        for note in notes {
+            self.ledger.settled(note, number);
         }
         metrics::spool_appends("ok", taken.len());
         for (append, id) in taken {
@@ -224,20 +224,20 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
-    /// Writes the marks alone, not synced: a kill does not lose them, and a power cut only costs a repetition.
-    fn write_marks(&mut self) -> Result<(), SpoolError> {
-        if self.marks.is_empty() {
+    /// Writes the notes alone, not synced: a kill does not lose them, and a power cut only costs a repetition.
+    fn write_notes(&mut self) -> Result<(), SpoolError> {
+        if self.notes.is_empty() {
             return Ok(());
         }
         let mut active = self.take_active()?;
         let number = active.header.number;
-        let marks = std::mem::take(&mut self.marks);
+        let notes = std::mem::take(&mut self.notes);
         self.buffer.clear();
-        for part in marks.chunks(MARKS_PER_RECORD) {
-            encode_marks(&mut self.buffer, active.header, part);
+        for part in notes.chunks(NOTES_PER_RECORD) {
+            encode_notes(&mut self.buffer, active.header, part);
         }
         if let Err(error) = self.disk.write(&active.file, number, &self.buffer, active.offset) {
-            self.marks = marks;
+            self.notes = notes;
             self.abandon(&active);
             return Err(error);
         }
@@ -245,8 +245,8 @@ impl<D: Disk> Writer<D> {
         active.offset += length;
         self.grow(number, length, length);
         self.unsynced = true;
-        for mark in marks {
-            self.ledger.settled(mark, number);
+        for note in notes {
+            self.ledger.settled(note, number);
         }
         self.active = Some(active);
         Ok(())
@@ -284,7 +284,7 @@ impl<D: Disk> Writer<D> {
         let number = active.header.number;
         let _ = self.disk.truncate(&active.file, number, active.offset);
         self.ledger.seal(number);
-        self.marks.extend(self.ledger.marks(number));
+        self.notes.extend(self.ledger.notes(number));
         self.unsynced = false;
     }
 
@@ -450,7 +450,7 @@ mod tests {
         let mut writer = writer(folder.path(), 64);
         let first = commit_one(&mut writer, "a text that fills its segment at once, and more").unwrap();
         let second = commit_one(&mut writer, "another text that fills its segment at once").unwrap();
-        writer.commit(Vec::new(), vec![first.mark()]);
+        writer.commit(Vec::new(), vec![first.mark().into()]);
         let now = Instant::now();
         writer.sweep(now);
         let path = super::super::disk::segment_path(folder.path(), first.mark().segment);
@@ -472,12 +472,12 @@ mod tests {
         let filler = commit_one(&mut writer, &"x".repeat(300)).unwrap();
         // In the second segment: the mark for the first one, and an entry that is settled too.
         let mut second = vec![commit_one(&mut writer, "y").unwrap().mark()];
-        writer.commit(Vec::new(), vec![settled.mark(), filler.mark()]);
+        writer.commit(Vec::new(), vec![settled.mark().into(), filler.mark().into()]);
         second.push(commit_one(&mut writer, &"z".repeat(300)).unwrap().mark());
         assert!(second.iter().all(|mark| mark.segment == settled.mark().segment + 1));
         // In the third: what settles the second.
         let third = commit_one(&mut writer, "in the third").unwrap();
-        writer.commit(Vec::new(), second);
+        writer.commit(Vec::new(), second.into_iter().map(Note::from).collect());
         let now = Instant::now();
         writer.sweep(now);
         writer.sweep(now + GRACE);
@@ -492,7 +492,7 @@ mod tests {
         let mut writer = writer(folder.path(), 1 << 20);
         let id = commit_one(&mut writer, "entry").unwrap();
         writer.disk.writes = 1;
-        writer.commit(Vec::new(), vec![id.mark()]);
+        writer.commit(Vec::new(), vec![id.mark().into()]);
         assert_eq!(writer.ledger.live(), 1);
         writer.commit(Vec::new(), Vec::new());
         assert_eq!(live_after(writer, folder.path()), 0);

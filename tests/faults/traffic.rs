@@ -145,13 +145,14 @@ pub fn trace(number: u32) -> (String, ExportTraceServiceRequest) {
     (id.iter().map(|byte| format!("{byte:02x}")).collect(), ExportTraceServiceRequest { resource_spans })
 }
 
-/// The same trace in two requests, the root in the second.
+/// The same trace in two requests, the root and the tool's span in the second: each half alone makes another verdict.
 pub fn halves(number: u32) -> (String, [ExportTraceServiceRequest; 2]) {
     let (id, whole) = trace(number);
-    let half = |of_roots: bool| {
+    let half = |is_second: bool| {
         let mut request = whole.clone();
         for scope in request.resource_spans.iter_mut().flat_map(|resource| &mut resource.scope_spans) {
-            scope.spans.retain(|span| span.parent_span_id.is_empty() == of_roots);
+            let of_second = |span: &Span| span.parent_span_id.is_empty() || span.span_id[7] == 3;
+            scope.spans.retain(|span| of_second(span) == is_second);
         }
         request
     };
@@ -210,11 +211,12 @@ pub async fn all_have_verdicts(folder: &Path, acknowledged: &BTreeSet<String>) -
     }
 }
 
-/// A verdict without what may differ between two evaluations of the same trace: the times, and what closed it.
+/// A verdict without what may differ between two evaluations of the same trace: the times, what closed it, and how often this
+/// process has evaluated it.
 fn content(verdict: &Value) -> Value {
     let mut content = verdict.clone();
     let fields = content.as_object_mut().unwrap();
-    for field in ["times", "closed"] {
+    for field in ["times", "closed", "revision"] {
         fields.remove(field);
     }
     content
@@ -239,22 +241,43 @@ fn alike(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Verdicts of the same trace and revision must have the same id, and those that tell of the same spans the same content.
+/// Verdicts of one id must be of one trace, know the same spans and say the same.
 pub fn repeats_agree(verdicts: &[Value]) {
-    let mut ids: BTreeMap<(String, u64), &Value> = BTreeMap::new();
-    let mut contents: BTreeMap<(String, String), Value> = BTreeMap::new();
+    let mut contents: BTreeMap<String, Value> = BTreeMap::new();
     for verdict in verdicts {
-        let trace = verdict["trace_id"].as_str().unwrap().to_owned();
-        let revision = verdict["revision"].as_u64().unwrap();
-        let id = &verdict["verdict_id"];
-        let first = ids.entry((trace.clone(), revision)).or_insert(id);
-        assert_eq!(*first, id, "trace {trace}, revision {revision}: two verdict ids");
-        let key = (id.to_string(), verdict["span_ids"].to_string());
         let this = content(verdict);
-        let before = contents.entry(key).or_insert_with(|| this.clone());
+        let before = contents.entry(verdict["verdict_id"].to_string()).or_insert_with(|| this.clone());
+        let trace = &verdict["trace_id"];
         assert!(
             alike(before, &this),
             "trace {trace}: a repeated verdict says something else:\n{before}\n{this}"
         );
+    }
+}
+
+/// Verdicts that came after one of the same trace that knew more spans.
+pub fn thinner(verdicts: &[Value]) -> Vec<&Value> {
+    let mut known: BTreeMap<&str, Vec<BTreeSet<&str>>> = BTreeMap::new();
+    let knows_less = |verdict: &&Value| {
+        let spans = verdict["span_ids"].as_array().into_iter().flatten();
+        let spans: BTreeSet<&str> = spans.map(|span| span.as_str().unwrap()).collect();
+        let before = known.entry(verdict["trace_id"].as_str().unwrap()).or_default();
+        let is_thinner = before.iter().any(|more| *more != spans && more.is_superset(&spans));
+        before.push(spans);
+        is_thinner
+    };
+    verdicts.iter().filter(knows_less).collect()
+}
+
+/// For traces whose spans all come within `assemble.idle`: however often a verdict was repeated, it was the same one each time.
+pub fn each_has_one_verdict(verdicts: &[Value]) {
+    repeats_agree(verdicts);
+    let thin = thinner(verdicts);
+    assert!(thin.is_empty(), "{} verdicts know less than one before: {}", thin.len(), thin[0]);
+    let mut ids: BTreeMap<&str, &str> = BTreeMap::new();
+    for verdict in verdicts {
+        let (trace, id) = (verdict["trace_id"].as_str().unwrap(), verdict["verdict_id"].as_str().unwrap());
+        let first = ids.entry(trace).or_insert(id);
+        assert_eq!(*first, id, "trace {trace} has two verdicts");
     }
 }

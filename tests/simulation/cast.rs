@@ -9,8 +9,10 @@ use assayd::assemble::{Assembler, ClosedTrace, Config};
 use assayd::domain::{
     Attributes, ByteSize, Period, Resource, Scope, Span, SpanId, SpanKind, Status, Time, Trace, TraceId,
 };
+use assayd::receive::{self, Acknowledge, Arrival, Delivery, Door, Fence, Stake};
 use assayd::score::{self, Origin, Plan};
-use assayd::ticket::{Outcome, Promise, Ticket};
+use assayd::ticket::{Outcome, Promise};
+use tokio::sync::mpsc::Receiver;
 
 use super::dice::Dice;
 
@@ -30,6 +32,11 @@ impl Mini {
     pub fn random(dice: &mut Dice, trace: u16) -> Self {
         let span = dice.below(8) as u16 + 1;
         Self { trace, span, parent: dice.below(usize::from(span)) as u16 }
+    }
+
+    /// The name of its trace's share in a delivery.
+    pub fn share(self) -> u128 {
+        u128::from(self.trace + 1)
     }
 
     fn whole(self) -> Span {
@@ -57,12 +64,13 @@ impl Mini {
 pub struct Archive {
     plan: Plan,
     written: BTreeSet<(u16, u16)>,
-    ids: BTreeMap<(TraceId, u32), String>,
-    by_id: BTreeMap<String, (TraceId, u32)>,
-    /// The most spans that a verdict of this id knew.
-    spans: BTreeMap<String, usize>,
+    /// Of each trace, what its verdicts knew, and under which id.
+    known: BTreeMap<u16, BTreeMap<BTreeSet<u16>, String>>,
+    by_id: BTreeMap<String, (u16, BTreeSet<u16>)>,
     pub verdicts: usize,
-    /// Verdicts that came again and knew fewer spans than before.
+    /// Verdicts that said again what one before had said.
+    pub repeated: usize,
+    /// Verdicts that knew a part of what one before had known. Under an id of their own.
     pub poorer: usize,
 }
 
@@ -72,31 +80,28 @@ impl Archive {
         Self {
             plan,
             written: BTreeSet::new(),
-            ids: BTreeMap::new(),
+            known: BTreeMap::new(),
             by_id: BTreeMap::new(),
-            spans: BTreeMap::new(),
             verdicts: 0,
+            repeated: 0,
             poorer: 0,
         }
     }
 
-    /// A verdict arrives. Laws: one id for each trace and revision, and no two share one.
+    /// A verdict arrives. Laws: what knows the same has the same id, and what has the same id knows the same.
     fn write(&mut self, trace: &Trace) {
         let verdict = score::failed(&Origin::of(trace), "simulated", &self.plan, START);
-        let key = (trace.trace_id, trace.revision);
-        let id = self.ids.entry(key).or_insert_with(|| verdict.verdict_id.clone());
-        assert_eq!(*id, verdict.verdict_id, "{key:?} has two verdict ids");
-        let most = self.spans.entry(verdict.verdict_id.clone()).or_default();
-        self.poorer += usize::from(trace.spans.len() < *most);
-        *most = trace.spans.len().max(*most);
-        assert_eq!(
-            *self.by_id.entry(verdict.verdict_id).or_insert(key),
-            key,
-            "two traces share a verdict id"
-        );
         let low = |bytes: &[u8]| u16::from_be_bytes([bytes[bytes.len() - 2], bytes[bytes.len() - 1]]);
         let number = low(trace.trace_id.as_bytes()) - 1;
-        self.written.extend(trace.spans.iter().map(|span| (number, low(span.span_id.as_bytes()))));
+        let spans: BTreeSet<u16> = trace.spans.iter().map(|span| low(span.span_id.as_bytes())).collect();
+        let before = self.known.entry(number).or_default();
+        self.repeated += usize::from(before.contains_key(&spans));
+        self.poorer += usize::from(before.keys().any(|more| *more != spans && more.is_superset(&spans)));
+        let id = before.entry(spans.clone()).or_insert_with(|| verdict.verdict_id.clone());
+        assert_eq!(*id, verdict.verdict_id, "{number} {spans:?} has two verdict ids");
+        self.written.extend(spans.iter().map(|span| (number, *span)));
+        let known = self.by_id.entry(verdict.verdict_id).or_insert_with(|| (number, spans.clone()));
+        assert_eq!(*known, (number, spans), "a verdict id means two things");
         self.verdicts += 1;
     }
 
@@ -106,23 +111,47 @@ impl Archive {
     }
 }
 
-/// How a process treats a trace whose verdict was not written. The hasty one is wrong, and must be found out.
+/// How a process keeps its promises. All but the first are wrong, and must be found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Right,
+    /// Settles a trace whose verdict was not written.
     Hasty,
+    /// Notes some of what settled a verdict without the rest.
+    Torn,
 }
 
-/// A process: it assembles and evaluates. Dropped, it has crashed.
+/// What a trace holds of a delivery: which one it is, and its stake in it.
+struct Part {
+    delivery: usize,
+    stake: Stake,
+}
+
+/// A verdict that was written and settled: its trace's share in these deliveries.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    pub share: u128,
+    pub deliveries: Vec<usize>,
+}
+
+/// A process: it admits, assembles and evaluates. Dropped, it has crashed.
 pub struct Process {
-    assembler: Assembler<Ticket>,
-    tasks: Vec<ClosedTrace<Ticket>>,
+    door: Door,
+    inside: Receiver<Delivery>,
+    assembler: Assembler<Part>,
+    tasks: Vec<ClosedTrace<Part>>,
     /// The machine's clock: it may be set.
     now: Time,
     /// Time that only goes on, as the thread of Kafka counts it.
     pub steady: Time,
     most_open: usize,
+    /// Bytes of memory for spans.
+    room: usize,
     manner: Manner,
+    /// All verdicts that it has settled.
+    pub settled: Vec<Settled>,
+    /// Deliveries for which there was no room at first.
+    pub refused: usize,
 }
 
 impl Process {
@@ -140,13 +169,25 @@ impl Process {
             keep_traces: NonZeroUsize::new(dice.below(5) + 1).unwrap(),
             ..Config::default()
         };
+        // Room for the largest delivery, and maybe for little more.
+        let room = (5 + dice.below(20)) * Mini { trace: 0, span: 1, parent: 0 }.whole().weight();
+        let (door, inside) = receive::open(&receive::Config {
+            max_bytes: ByteSize(room as u64),
+            acknowledge: Acknowledge::Admitted,
+            ..receive::Config::default()
+        });
         Self {
+            door,
+            inside,
             assembler: Assembler::new(config),
             tasks: Vec::new(),
             now: START,
             steady: START,
             most_open,
+            room,
             manner,
+            settled: Vec::new(),
+            refused: 0,
         }
     }
 
@@ -164,12 +205,26 @@ impl Process {
         self.steady = self.steady + time;
     }
 
-    /// A delivery comes in.
-    pub fn take(&mut self, spans: &[Mini], promise: Promise) {
-        let spans = spans.iter().map(|mini| mini.whole()).collect();
-        self.assembler.push(self.now, spans, Vec::new(), |_| promise.ticket());
+    /// A delivery comes to the door: it is let in, or given back. Its number is the caller's.
+    pub fn take(&mut self, arrival: Arrival, delivery: usize) -> Result<(), Arrival> {
+        let bytes = arrival.weight();
+        let admitted = self.door.try_admit(arrival, bytes, &Fence::default());
+        self.refused += usize::from(admitted.is_err());
+        admitted?;
+        let (spans, logs, mut stakes) = self.inside.try_recv().expect("it was let in").into_parts();
+        self.assembler.push(self.now, spans, logs, |trace_id, bytes| Part {
+            delivery,
+            stake: stakes.cut_for(trace_id, bytes),
+        });
+        drop(stakes);
         // What is over the limit leaves with the pops that belong to every push.
         self.close();
+        Ok(())
+    }
+
+    /// Whether this would be let in now.
+    pub fn has_room(&self, arrival: &Arrival) -> bool {
+        self.door.held_bytes() + arrival.weight() <= self.room
     }
 
     /// Complete traces become tasks.
@@ -203,27 +258,30 @@ impl Process {
         }
     }
 
-    fn finish(
-        &mut self,
-        closed: ClosedTrace<Ticket>,
-        is_written: bool,
-        is_known: bool,
-        archive: &mut Archive,
-    ) {
-        let ClosedTrace { trace, payloads: tickets, number } = closed;
+    fn finish(&mut self, closed: ClosedTrace<Part>, is_written: bool, is_known: bool, archive: &mut Archive) {
+        let ClosedTrace { trace, payloads: parts, number } = closed;
         if is_written {
             archive.write(&trace);
         }
         if is_known {
             self.assembler.settled(trace.trace_id, number);
+            let share = receive::share(trace.trace_id);
+            self.settled
+                .push(Settled { share, deliveries: parts.iter().map(|part| part.delivery).collect() });
         }
         if is_known || self.manner == Manner::Hasty {
-            tickets.into_iter().for_each(|ticket| ticket.settle(Outcome::Done));
+            Stake::settle_all(parts.into_iter().map(|part| part.stake), Outcome::Done);
         }
     }
 
-    /// Whether it has nothing to do.
+    /// Whether it has nothing to do, and its room is free.
     pub fn is_idle(&self) -> bool {
-        self.assembler.open() == 0 && self.tasks.is_empty()
+        self.assembler.open() == 0 && self.tasks.is_empty() && self.door.held_bytes() == 0
     }
+}
+
+/// The spans as they arrive.
+pub fn arrival(spans: &[Mini], promise: Promise) -> Arrival {
+    let spans = spans.iter().map(|mini| mini.whole()).collect();
+    Arrival { spans, logs: Vec::new(), promise, raw: None }
 }

@@ -35,6 +35,10 @@ pub struct Kafka {
     pub prefetch: ByteSize,
     /// How often offsets are committed.
     pub commit: Period,
+    /// How much of a commit's metadata may be used to note which records above the offset are done, so that whoever gets the
+    /// partition next does not judge them again. Brokers take 4096 bytes unless their `offset.metadata.max.bytes` says
+    /// otherwise, and refuse the whole commit if there is more. 0 notes nothing.
+    pub commit_metadata: ByteSize,
     /// When a record whose traces got no verdict is read again.
     pub retry: RetryConfig,
     /// What becomes of records that cannot be read, or not be done.
@@ -120,6 +124,7 @@ impl Default for Kafka {
             session: Period::seconds(30),
             prefetch: ByteSize::mib(16),
             commit: Period::seconds(1),
+            commit_metadata: ByteSize(4000),
             retry: RetryConfig::default(),
             dead_letters: DeadLetters::default(),
             tls: None,
@@ -144,6 +149,9 @@ impl Default for DeadLetters {
         Self { topic: None, max_age: Period::seconds(3600), without_topic: WithoutTopic::Skip }
     }
 }
+
+/// What a string in Kafka's protocol can hold.
+const MOST_METADATA: u64 = i16::MAX as u64;
 
 /// Properties that the section sets itself, or on which its promises rest.
 const OWN_PROPERTIES: [&str; 16] = [
@@ -204,6 +212,12 @@ impl Kafka {
         if self.commit.0.is_zero() {
             problems.push("receive.kafka.commit (0s) must be longer than nothing".to_owned());
         }
+        if self.commit_metadata.0 > MOST_METADATA {
+            problems.push(format!(
+                "receive.kafka.commit_metadata ({}) must not be larger than {MOST_METADATA}: Kafka's protocol has no room for more",
+                self.commit_metadata
+            ));
+        }
         if self.retry.first.0.is_zero() || self.retry.first > self.retry.longest {
             problems.push(format!(
                 "receive.kafka.retry.first ({}) must be longer than nothing and not longer than \
@@ -237,11 +251,11 @@ mod tests {
     #[test]
     fn all_mistakes_are_told_at_once() {
         let found = problems(
-            "{ brokers: [], topics: ['^spans.*', dead], group: '', session: 10ms, commit: 0s, prefetch: 1KiB, \
+            "{ brokers: [], topics: ['^spans.*', dead], group: '', session: 10ms, commit: 0s, commit_metadata: 1MiB, prefetch: 1KiB, \
              retry: { first: 2m }, dead_letters: { topic: dead }, \
              properties: { enable.auto.commit: 'true', sasl.password: x } }",
         );
-        assert_eq!(found.len(), 10, "{found:#?}");
+        assert_eq!(found.len(), 11, "{found:#?}");
         assert!(found.iter().any(|problem| problem.contains("must not be one of receive.kafka.topics")));
         assert!(found.iter().any(|problem| problem.contains("enable.auto.commit: receive.kafka sets it")));
     }

@@ -46,6 +46,8 @@ impl Reason {
 pub(super) struct Settlement {
     pub receipt: Receipt,
     pub outcome: Outcome,
+    /// Only this trace's share of it is meant, which is done.
+    pub share: Option<u128>,
     /// Its dead letter is too large for its topic: the next one goes without the value.
     pub is_too_large: bool,
 }
@@ -80,7 +82,7 @@ impl ProducerContext for Context {
         let outcome = if error.is_none() { Outcome::Done } else { Outcome::Retry };
         let is_too_large = error.is_some_and(is_too_large);
         // The reader is gone only when nothing is committed any more.
-        let _ = self.0.send(Settlement { receipt: *receipt, outcome, is_too_large });
+        let _ = self.0.send(Settlement { receipt: *receipt, outcome, share: None, is_too_large });
     }
 }
 

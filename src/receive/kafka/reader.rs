@@ -22,10 +22,10 @@ use crate::domain::Time;
 use crate::metrics;
 use crate::otlp::Decoded;
 use crate::receive::Door;
-use crate::receive::delivery::{Arrival, Fence};
+use crate::receive::delivery::{Arrival, Fence, share};
 use crate::receive::intake::{count_content, drop_own};
 use crate::receive::ledger::{Ledger, Opening, Patience, Place, Receipt, Step};
-use crate::ticket::{Outcome, Promise};
+use crate::ticket::{self, Outcome, Promise};
 
 const RECEIVER: &str = "kafka";
 /// How long a poll waits for a record: settlements and signals are looked at in between.
@@ -38,6 +38,8 @@ const TEND: Duration = Duration::from_millis(20);
 const SEEK: Duration = Duration::from_secs(5);
 /// How often lag and connection are looked at, in milliseconds.
 const STATISTICS: &str = "2000";
+/// How long the brokers may take to say what is committed.
+const FETCH: Duration = Duration::from_secs(5);
 /// How long dead letters may still be on their way when the group is left.
 const LAST_LETTERS: Duration = Duration::from_secs(5);
 
@@ -51,6 +53,8 @@ pub(super) struct Reader {
     without_topic: WithoutTopic,
     commit_every: Duration,
     ledger: Ledger,
+    /// Partitions that the group gives us, as long as it is not known what is done of them.
+    arriving: Option<Vec<Place>>,
     /// One for each partition that is ours; closed when it is given away.
     fences: BTreeMap<Place, Fence>,
     /// Offsets that were committed before the last look and that the brokers had not taken then.
@@ -80,6 +84,7 @@ impl Reader {
             longest: config.retry.longest.0,
             max_age: letters.as_ref().map(|_| config.dead_letters.max_age.0),
             most_waiting: config.retry.max_records.get() as usize,
+            note: config.commit_metadata.as_usize(),
         };
         let now = Instant::now();
         Ok(Self {
@@ -91,6 +96,7 @@ impl Reader {
             without_topic: config.dead_letters.without_topic,
             commit_every: config.commit.0,
             ledger: Ledger::new(patience),
+            arriving: None,
             fences: BTreeMap::new(),
             asked: BTreeMap::new(),
             settlements,
@@ -135,6 +141,7 @@ impl Reader {
                 std::thread::sleep(pressure::BREATH);
             }
             self.serve_events();
+            self.take_over();
             self.serve_settlements();
             self.tend();
         }
@@ -180,6 +187,12 @@ impl Reader {
             }
         };
         let own = drop_own(&mut decoded);
+        // For the receipt's owner these do not exist: they have their verdicts.
+        let done = self.ledger.shares(&receipt);
+        if !done.is_empty() {
+            decoded.spans.retain(|span| !done.contains(&share(span.trace_id)));
+            decoded.logs.retain(|record| !done.contains(&share(record.trace_id)));
+        }
         let signal = if decoded.logs.is_empty() { "traces" } else { "logs" };
         count_content(RECEIVER, signal, &decoded, payload.len(), own);
         if let Err(refusal) = door.fits(decoded.weight()) {
@@ -190,12 +203,7 @@ impl Reader {
         metrics::receive_request(RECEIVER, signal);
         metrics::receive_spans(RECEIVER, spans.len());
         metrics::receive_logs(RECEIVER, logs.len());
-        let settle = self.settle.clone();
-        let settled = receipt.clone();
-        // Never blocks, and bounded by the records that are open.
-        let promise = Promise::new(move |outcome| {
-            let _ = settle.send(Settlement { receipt: settled, outcome, is_too_large: false });
-        });
+        let promise = self.promise(&receipt);
         let arrival = Arrival { spans, logs, promise, raw: None };
         if arrival.spans.is_empty() && arrival.logs.is_empty() {
             // Dropped, the promise is kept.
@@ -205,6 +213,23 @@ impl Reader {
         if let Some(refused) = StalledArrival::new(arrival, receipt, fence).enter(door) {
             self.pressure.stall(Stalled::Arrival(refused));
         }
+    }
+
+    /// Reports to the ledger. Never blocks, and is bounded by the records that are open and their traces.
+    fn promise(&self, receipt: &Receipt) -> Promise {
+        let report = || {
+            let (settle, receipt) = (self.settle.clone(), receipt.clone());
+            move |outcome, share| {
+                // The reader is gone only when nothing is committed any more.
+                let _ =
+                    settle.send(Settlement { receipt: receipt.clone(), outcome, share, is_too_large: false });
+            }
+        };
+        let (of_share, of_whole) = (report(), report());
+        Promise::with_shares(
+            move |share| of_share(Outcome::Done, Some(share)),
+            move |outcome| of_whole(outcome, None),
+        )
     }
 
     /// Puts a record where a person finds it, or does what is to be done without such a place.
@@ -256,7 +281,11 @@ impl Reader {
     }
 
     fn serve_settlements(&mut self) {
-        while let Ok(Settlement { receipt, outcome, is_too_large }) = self.settlements.try_recv() {
+        while let Ok(Settlement { receipt, outcome, share, is_too_large }) = self.settlements.try_recv() {
+            if let Some(share) = share {
+                self.ledger.share_done(&receipt, share);
+                continue;
+            }
             let at = (receipt.place().clone(), receipt.offset());
             if is_too_large && !self.bare_letters.contains(&at) {
                 self.bare_letters.push(at);
@@ -265,6 +294,11 @@ impl Reader {
             }
             self.settled(&receipt, outcome);
         }
+    }
+
+    /// Before something is committed: of each verdict, all that it settles, or nothing.
+    fn serve_whole_settlements(&mut self) {
+        ticket::apart(|| self.serve_settlements());
     }
 
     /// Does what the ledger says is due, and commits once in a while.

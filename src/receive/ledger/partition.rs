@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Patience, Place, Settled, Step};
+use super::{Commit, Patience, Place, Settled, Step, note};
 use crate::domain::Time;
 use crate::ticket::Outcome;
 
@@ -10,15 +10,17 @@ use crate::ticket::Outcome;
 const MISSES: u8 = 3;
 
 /// A record that is open.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pending {
+#[derive(Debug)]
+struct Pending {
     /// When it was read for the first time.
-    pub since: Time,
+    since: Time,
     /// How often it was delivered before.
-    pub attempt: u32,
+    attempt: u32,
     state: State,
     /// Rewinds for it after which it did not come.
     misses: u8,
+    /// The traces of it that are done.
+    shares: Vec<u128>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,8 @@ enum State {
     Waiting,
     /// The wait is over: to be delivered as soon as it is read again.
     Sought,
+    /// Left open by the partition's earlier owner, and not yet read by this one.
+    Left,
 }
 
 #[derive(Debug)]
@@ -41,12 +45,16 @@ pub(super) struct Partition {
     pending: BTreeMap<i64, Pending>,
     /// How many of them wait or are sought.
     unread: usize,
+    /// How many of them an earlier owner has left.
+    left: usize,
     /// When the wait for the next rewind is over.
     due: Option<Time>,
     /// Rewinds since one helped.
     failures: u32,
     is_held: bool,
-    committed: Option<i64>,
+    committed: Option<Commit>,
+    /// Whether there may be something new to commit.
+    is_changed: bool,
     /// Where reading stood when it was last rewound.
     rewound_from: Option<i64>,
 }
@@ -59,12 +67,22 @@ impl Partition {
             end: None,
             pending: BTreeMap::new(),
             unread: 0,
+            left: 0,
             due: None,
             failures: 0,
             is_held: false,
             committed: None,
+            is_changed: false,
             rewound_from: None,
         }
+    }
+
+    pub fn inherited(epoch: u64, offset: i64, note: &str, now: Time) -> Self {
+        let note = note::read(offset, note).unwrap_or(note::Note { open: Vec::new(), end: offset });
+        let left = |shares| Pending { since: now, attempt: 0, state: State::Left, misses: 0, shares };
+        let pending: BTreeMap<i64, Pending> =
+            note.open.into_iter().map(|(record, shares)| (record, left(shares))).collect();
+        Self { next: Some(offset), end: Some(note.end), left: pending.len(), pending, ..Self::new(epoch) }
     }
 
     pub fn epoch(&self) -> u64 {
@@ -87,14 +105,19 @@ impl Partition {
     /// Reading has come to `offset`. Gives the records that were sought before it and are not there any more.
     pub fn pass(&mut self, offset: i64, now: Time, patience: &Patience) -> Vec<i64> {
         let from = self.next.replace(offset + 1).unwrap_or(offset);
-        if self.unread == 0 {
+        if self.unread + self.left == 0 {
             return Vec::new();
         }
         let mut gone = Vec::new();
         let mut missed = false;
         for (passed, pending) in self.pending.range_mut(from..offset) {
-            if pending.state != State::Sought {
-                continue;
+            match pending.state {
+                State::Sought => {}
+                State::Left => {
+                    self.left -= 1;
+                    self.unread += 1;
+                }
+                State::UnderWay | State::Waiting => continue,
             }
             pending.misses += 1;
             // Once could be a rewind that did not take; committing past a record must not rest on that.
@@ -108,6 +131,7 @@ impl Partition {
         for passed in &gone {
             self.pending.remove(passed);
             self.unread -= 1;
+            self.is_changed = true;
         }
         if missed {
             self.wait(now, patience);
@@ -115,13 +139,15 @@ impl Partition {
         gone
     }
 
-    /// The record at `offset`, if it is to be delivered now.
-    pub fn admit(&mut self, offset: i64, now: Time) -> Option<Pending> {
+    /// If the record at `offset` is to be delivered now: when it was first read, and how often it was delivered before.
+    pub fn admit(&mut self, offset: i64, now: Time) -> Option<(Time, u32)> {
         if self.end.is_none_or(|end| offset >= end) {
+            self.is_changed |= self.end.is_none();
             self.end = Some(offset + 1);
-            let fresh = Pending { since: now, attempt: 0, state: State::UnderWay, misses: 0 };
+            let state = State::UnderWay;
+            let fresh = Pending { since: now, attempt: 0, state, misses: 0, shares: Vec::new() };
             self.pending.insert(offset, fresh);
-            return Some(fresh);
+            return Some((now, 0));
         }
         let is_due = self.due.is_none_or(|due| due <= now);
         let pending = self.pending.get_mut(&offset)?;
@@ -133,9 +159,31 @@ impl Partition {
                 pending.attempt += 1;
                 pending.misses = 0;
                 self.unread -= 1;
-                Some(*pending)
+                Some((pending.since, pending.attempt))
+            }
+            State::Left => {
+                pending.state = State::UnderWay;
+                pending.since = now;
+                self.left -= 1;
+                Some((now, 0))
             }
         }
+    }
+
+    pub fn shares(&self, offset: i64) -> &[u128] {
+        self.pending.get(&offset).map_or(&[], |pending| &pending.shares)
+    }
+
+    pub fn share_done(&mut self, offset: i64, attempt: u32, share: u128) -> Settled {
+        let Some(pending) = self.pending.get_mut(&offset) else { return Settled::Fenced };
+        if pending.state != State::UnderWay || pending.attempt != attempt {
+            return Settled::Fenced;
+        }
+        if !pending.shares.contains(&share) {
+            pending.shares.push(share);
+            self.is_changed = true;
+        }
+        Settled::Counted
     }
 
     pub fn settle(
@@ -153,6 +201,7 @@ impl Partition {
         match outcome {
             Outcome::Done => {
                 self.pending.remove(&offset);
+                self.is_changed = true;
                 if attempt > 0 {
                     self.failures = 0;
                 }
@@ -216,18 +265,30 @@ impl Partition {
         self.pending.first_key_value().map(|(offset, _)| *offset).or(self.end)
     }
 
-    pub fn committed(&self) -> Option<i64> {
-        self.committed
+    /// What can be committed.
+    pub fn standing(&self, room: usize) -> Option<Commit> {
+        let offset = self.position()?;
+        let open = self.pending.iter().map(|(record, pending)| (*record, &pending.shares[..]));
+        let (note, left_out) = note::write(offset, open, self.end.unwrap_or(offset), room);
+        Some(Commit { offset, note, left_out })
     }
 
-    pub fn commit(&mut self) -> Option<i64> {
-        let position = self.position().filter(|position| self.committed != Some(*position))?;
-        self.committed = Some(position);
-        Some(position)
+    pub fn committed(&self) -> Option<i64> {
+        self.committed.as_ref().map(|commit| commit.offset)
+    }
+
+    pub fn commit(&mut self, room: usize) -> Option<Commit> {
+        if !std::mem::take(&mut self.is_changed) {
+            return None;
+        }
+        let commit = self.standing(room).filter(|commit| self.committed.as_ref() != Some(commit))?;
+        self.committed = Some(commit.clone());
+        Some(commit)
     }
 
     pub fn commit_failed(&mut self) {
         self.committed = None;
+        self.is_changed = true;
     }
 
     fn wait(&mut self, now: Time, patience: &Patience) {

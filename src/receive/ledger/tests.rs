@@ -20,6 +20,7 @@ fn patience() -> Patience {
         longest: Duration::from_secs(8),
         max_age: None,
         most_waiting: 100,
+        note: 4_000,
     }
 }
 
@@ -36,6 +37,11 @@ fn deliver(ledger: &mut Ledger, offset: i64, now: Time) -> Receipt {
     }
 }
 
+/// The offsets of what is to be committed now.
+fn commits(ledger: &mut Ledger) -> Vec<i64> {
+    ledger.commits().into_iter().map(|(_, commit)| commit.offset).collect()
+}
+
 fn done(ledger: &mut Ledger, receipt: &Receipt) {
     assert_eq!(ledger.settled(receipt, Outcome::Done, at(0)), Settled::Counted);
 }
@@ -45,15 +51,95 @@ fn an_offset_is_committed_only_up_to_the_lowest_open_record() {
     let mut ledger = ledger();
     assert_eq!(ledger.commits(), [], "nothing was read");
     let receipts: Vec<Receipt> = (10..14).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
-    assert_eq!(ledger.commits(), [(place(), 10)]);
+    assert_eq!(commits(&mut ledger), [10]);
+    assert_eq!(ledger.commits(), []);
     done(&mut ledger, &receipts[1]);
     done(&mut ledger, &receipts[3]);
-    assert_eq!(ledger.commits(), [], "10 is open");
+    assert_eq!(commits(&mut ledger), [10], "10 is open; what is done above it is new");
     done(&mut ledger, &receipts[0]);
-    assert_eq!(ledger.commits(), [(place(), 12)]);
+    assert_eq!(commits(&mut ledger), [12]);
     done(&mut ledger, &receipts[2]);
-    assert_eq!(ledger.commits(), [(place(), 14)]);
+    let last = Commit { offset: 14, note: String::new(), left_out: 0 };
+    assert_eq!(ledger.commits(), [(place(), last)]);
     assert_eq!(ledger.pending(), 0);
+}
+
+#[test]
+fn an_heir_passes_over_what_is_done_and_reads_what_is_not() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (10..16).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    for index in [0, 2, 4] {
+        done(&mut ledger, &receipts[index]);
+    }
+    assert_eq!(ledger.share_done(&receipts[3], 77), Settled::Counted);
+    let Commit { offset, note, left_out } = ledger.revoked(&place()).unwrap();
+    assert_eq!((offset, left_out), (11, 0));
+    assert_eq!(ledger.share_done(&receipts[3], 78), Settled::Fenced);
+
+    let mut heir = Ledger::new(patience());
+    heir.inherited(place(), offset, &note, at(50));
+    assert_eq!(heir.commits(), [], "there is nothing new");
+    assert_eq!((heir.position(&place()), heir.pending()), (Some(11), 2));
+    let first = deliver(&mut heir, 11, at(51));
+    assert_eq!((first.attempt(), heir.shares(&first)), (0, &[][..]));
+    assert_eq!(heir.open(&place(), 12, at(51)), Opening::Known, "it is done");
+    let partly = deliver(&mut heir, 13, at(51));
+    assert_eq!(heir.shares(&partly), [77]);
+    assert_eq!(heir.open(&place(), 14, at(51)), Opening::Known);
+    let open = deliver(&mut heir, 15, at(51));
+    for receipt in [&first, &partly, &open] {
+        done(&mut heir, receipt);
+    }
+    assert_eq!(commits(&mut heir), [16]);
+}
+
+#[test]
+fn a_note_that_is_not_ours_says_nothing_and_a_log_that_begins_below_it_is_another() {
+    let mut ledger = ledger();
+    ledger.inherited(place(), 10, "somebody's words", at(0));
+    assert_eq!(ledger.position(&place()), Some(10));
+    deliver(&mut ledger, 10, at(0));
+
+    let receipts: Vec<Receipt> = (11..14).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    done(&mut ledger, &receipts[1]);
+    let commit = ledger.revoked(&place()).unwrap();
+    ledger.inherited(place(), commit.offset, &commit.note, at(1));
+    for offset in [3, 10, 11, 12, 13] {
+        deliver(&mut ledger, offset, at(1));
+    }
+}
+
+#[test]
+fn what_an_earlier_owner_has_left_and_is_gone_does_not_hold_commits_for_ever() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (0..3).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    done(&mut ledger, &receipts[1]);
+    let commit = ledger.revoked(&place()).unwrap();
+    ledger.inherited(place(), commit.offset, &commit.note, at(0));
+    let mut next = 2;
+    for round in 0..3 {
+        assert_eq!(ledger.take_vanished(), [], "not before it was looked for several times");
+        let receipt = deliver(&mut ledger, next, at(round));
+        done(&mut ledger, &receipt);
+        next += 1;
+        let Some(due) = ledger.next_step() else { break };
+        assert_eq!(ledger.steps(due), [Step::Rewind { place: place(), offset: 0 }]);
+    }
+    assert_eq!(ledger.take_vanished(), [(place(), 0)]);
+    assert_eq!(ledger.position(&place()), Some(next));
+}
+
+#[test]
+fn a_note_without_room_says_less_and_says_so() {
+    let mut ledger = Ledger::new(Patience { note: 12, ..patience() });
+    ledger.assigned(place());
+    let receipts: Vec<Receipt> = (0..100).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    receipts
+        .iter()
+        .filter(|receipt| receipt.offset() % 2 == 1)
+        .for_each(|receipt| done(&mut ledger, receipt));
+    let commit = ledger.revoked(&place()).unwrap();
+    assert!(commit.note.len() <= 12 && commit.left_out > 0, "{commit:?}");
 }
 
 #[test]
@@ -61,10 +147,10 @@ fn a_commit_that_failed_is_given_again() {
     let mut ledger = ledger();
     let receipt = deliver(&mut ledger, 3, at(0));
     done(&mut ledger, &receipt);
-    assert_eq!(ledger.commits(), [(place(), 4)]);
+    assert_eq!(commits(&mut ledger), [4]);
     assert_eq!(ledger.commits(), []);
     ledger.commit_failed(&place());
-    assert_eq!(ledger.commits(), [(place(), 4)]);
+    assert_eq!(commits(&mut ledger), [4]);
 }
 
 #[test]
@@ -73,7 +159,7 @@ fn gaps_in_the_offsets_hold_nothing_up() {
     let (first, second) = (deliver(&mut ledger, 5, at(0)), deliver(&mut ledger, 90, at(0)));
     done(&mut ledger, &second);
     done(&mut ledger, &first);
-    assert_eq!(ledger.commits(), [(place(), 91)]);
+    assert_eq!(commits(&mut ledger), [91]);
 }
 
 #[test]
@@ -95,7 +181,7 @@ fn a_retry_rewinds_its_partition_after_a_delay_and_passes_over_what_is_done_or_u
     deliver(&mut ledger, 5, at(12));
     assert_eq!(ledger.settled(&receipts[1], Outcome::Done, at(12)), Settled::Fenced, "an old receipt");
     done(&mut ledger, &again);
-    assert_eq!(ledger.commits(), [(place(), 2)]);
+    assert_eq!(commits(&mut ledger), [2]);
 }
 
 #[test]
@@ -170,9 +256,9 @@ fn a_record_that_was_tried_for_too_long_is_set_aside() {
     ledger.settled(&receipt, Outcome::Retry, at(104));
     ledger.steps(at(106));
     let Opening::SetAside(receipt) = ledger.open(&place(), 0, at(106)) else { panic!("it is old") };
-    assert_eq!(ledger.commits(), [(place(), 0)], "not before it is safe there");
+    assert_eq!(commits(&mut ledger), [0], "not before it is safe there");
     done(&mut ledger, &receipt);
-    assert_eq!(ledger.commits(), [(place(), 1)]);
+    assert_eq!(commits(&mut ledger), [1]);
 }
 
 #[test]
@@ -180,7 +266,8 @@ fn a_receipt_from_before_a_rebalance_settles_nothing() {
     let mut ledger = ledger();
     let (first, second) = (deliver(&mut ledger, 0, at(0)), deliver(&mut ledger, 1, at(0)));
     done(&mut ledger, &first);
-    assert_eq!(ledger.revoked(&place()), Some(1), "what is settled is committed on the way out");
+    let commit = ledger.revoked(&place()).unwrap();
+    assert_eq!(commit.offset, 1, "what is settled is committed on the way out");
     assert_eq!(ledger.settled(&second, Outcome::Done, at(0)), Settled::Fenced);
     assert_eq!(ledger.open(&place(), 2, at(0)), Opening::Foreign);
     ledger.assigned(place());
@@ -189,7 +276,7 @@ fn a_receipt_from_before_a_rebalance_settles_nothing() {
     assert_eq!(ledger.settled(&second, Outcome::Retry, at(0)), Settled::Fenced);
     assert_eq!(ledger.position(&place()), Some(1));
     done(&mut ledger, &again);
-    assert_eq!(ledger.revoked(&place()), Some(2));
+    assert_eq!(ledger.revoked(&place()).map(|commit| commit.offset), Some(2));
     assert_eq!(ledger.revoked(&place()), None);
 }
 
@@ -202,7 +289,7 @@ fn a_log_that_was_made_anew_is_read_from_its_beginning() {
     let first = deliver(&mut ledger, 0, at(1));
     assert_eq!(ledger.settled(&receipts[1], Outcome::Done, at(1)), Settled::Fenced);
     done(&mut ledger, &first);
-    assert_eq!(ledger.commits(), [(place(), 1)]);
+    assert_eq!(commits(&mut ledger), [1]);
 }
 
 #[test]
@@ -230,6 +317,7 @@ fn a_record_that_is_gone_from_its_log_is_told_and_does_not_hold_commits_for_ever
 enum Event {
     Read,
     Settle { pick: usize, done: bool },
+    Share { pick: usize, share: u128 },
     Stale { pick: usize },
     Pass { seconds: u64 },
     RewindFails,
@@ -241,6 +329,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         6 => Just(Event::Read),
         6 => (any::<usize>(), prop::bool::weighted(0.7)).prop_map(|(pick, done)| Event::Settle { pick, done }),
+        2 => (any::<usize>(), 1u128..4).prop_map(|(pick, share)| Event::Share { pick, share }),
         1 => any::<usize>().prop_map(|pick| Event::Stale { pick }),
         2 => (0u64..5).prop_map(|seconds| Event::Pass { seconds }),
         1 => Just(Event::RewindFails),
@@ -258,8 +347,14 @@ struct Naive {
     /// The next offset that the reader asks for.
     reader: i64,
     is_held: bool,
-    /// What the group would start from.
-    committed: i64,
+    /// What the group would start from; none before the first commit.
+    committed: Option<Commit>,
+    /// What was done, whole or in shares, when that was committed.
+    noted: BTreeSet<i64>,
+    noted_shares: BTreeMap<i64, BTreeSet<u128>>,
+    /// What is done as far as the present owner knows.
+    heard: BTreeSet<i64>,
+    shares: BTreeMap<i64, BTreeSet<u128>>,
     /// Delivered and not settled, in this epoch.
     open: Vec<Receipt>,
     stale: Vec<Receipt>,
@@ -283,7 +378,11 @@ impl Naive {
             now: 1,
             reader: 0,
             is_held: false,
-            committed: 0,
+            committed: None,
+            noted: BTreeSet::new(),
+            noted_shares: BTreeMap::new(),
+            heard: BTreeSet::new(),
+            shares: BTreeMap::new(),
             open: Vec::new(),
             stale: Vec::new(),
             done: BTreeSet::new(),
@@ -299,6 +398,11 @@ impl Naive {
                 let receipt = self.open.swap_remove(pick % self.open.len());
                 self.settle(receipt, *done);
             }
+            Event::Share { pick, share } if !self.open.is_empty() => {
+                let receipt = &self.open[pick % self.open.len()];
+                assert_eq!(self.ledger.share_done(receipt, *share), Settled::Counted);
+                self.shares.entry(receipt.offset()).or_default().insert(*share);
+            }
             Event::Stale { pick } if !self.stale.is_empty() => {
                 let receipt = &self.stale[pick % self.stale.len()];
                 let outcome = if pick % 2 == 0 { Outcome::Done } else { Outcome::Retry };
@@ -308,14 +412,22 @@ impl Naive {
             Event::RewindFails => self.rewind_fails = true,
             Event::Commit { fails } => self.commit(*fails),
             Event::Rebalance { commits } => {
-                let offset = self.ledger.revoked(&place());
-                if let Some(offset) = offset.filter(|_| *commits) {
-                    self.committed(offset);
+                let commit = self.ledger.revoked(&place());
+                if let Some(commit) = commit.filter(|_| *commits) {
+                    self.committed(commit);
                 }
                 self.stale.append(&mut self.open);
-                self.reader = self.committed;
                 self.is_held = false;
-                self.ledger.assigned(place());
+                self.heard = self.noted.clone();
+                self.shares = self.noted_shares.clone();
+                self.reader = 0;
+                match &self.committed {
+                    Some(commit) => {
+                        self.reader = commit.offset;
+                        self.ledger.inherited(place(), commit.offset, &commit.note, at(self.now));
+                    }
+                    None => self.ledger.assigned(place()),
+                }
             }
             _ => {}
         }
@@ -341,6 +453,9 @@ impl Naive {
         match self.ledger.open(&place(), offset, at(self.now)) {
             Opening::Deliver(receipt) => {
                 assert!(!is_open, "{offset} is delivered twice at once");
+                assert!(!self.noted.contains(&offset), "{offset} was committed as done");
+                let shares: BTreeSet<u128> = self.ledger.shares(&receipt).iter().copied().collect();
+                assert_eq!(shares, self.shares.get(&offset).cloned().unwrap_or_default(), "of {offset}");
                 *self.deliveries.entry(offset).or_default() += 1;
                 self.open.push(receipt);
             }
@@ -357,25 +472,30 @@ impl Naive {
         assert_eq!(self.ledger.settled(&receipt, outcome, at(self.now)), Settled::Counted);
         if done {
             self.done.insert(receipt.offset());
+            self.heard.insert(receipt.offset());
         }
         self.stale.push(receipt);
     }
 
     fn commit(&mut self, fails: bool) {
-        for (place, offset) in self.ledger.commits() {
+        for (place, commit) in self.ledger.commits() {
             if fails {
                 self.ledger.commit_failed(&place);
             } else {
-                self.committed(offset);
+                self.committed(commit);
             }
         }
     }
 
     /// The law: nothing below a committed offset is undone.
-    fn committed(&mut self, offset: i64) {
+    fn committed(&mut self, commit: Commit) {
+        let offset = commit.offset;
+        assert_eq!(commit.left_out, 0, "there is room for all of it");
         let lost = self.log.iter().find(|record| **record < offset && !self.done.contains(record));
         assert_eq!(lost, None, "committed up to {offset}");
-        self.committed = offset;
+        self.noted = self.heard.clone();
+        self.noted_shares = self.shares.clone();
+        self.committed = Some(commit);
     }
 
     /// From here on everything works: all is delivered and committed.
@@ -391,7 +511,8 @@ impl Naive {
         assert_eq!(self.ledger.pending(), 0);
         assert_eq!(self.done.len(), self.log.len());
         if let Some(last) = self.log.last() {
-            assert!(self.committed > *last, "{} of {last}", self.committed);
+            let committed = self.committed.as_ref().map_or(0, |commit| commit.offset);
+            assert!(committed > *last, "{committed} of {last}");
         }
     }
 }

@@ -163,13 +163,15 @@ fn a_verdict_holds_all_that_its_readers_are_promised() {
 }
 
 #[test]
-fn equal_trace_revision_and_plan_have_one_id_whatever_happened() {
+fn equal_knowledge_of_a_trace_and_equal_plans_have_one_id_whatever_happened() {
     let questions = asked(&[ToolMatch]);
     let scored = of(&questions, &answers(vec![local(0, [0.9, 0.05, 0.05])]));
     let later = verdict(&origin(), &story(), &questions, &answers(vec![]), &plan(), Time(NOW.0 + 1));
     assert_eq!(scored.verdict_id, later.verdict_id);
     assert_eq!(scored.verdict_id, failed(&origin(), "panicked", &plan(), NOW).verdict_id);
-    let revised = Origin { revision: 1, ..origin() };
+    let again = Origin { revision: 1, ..origin() };
+    assert_eq!(scored.verdict_id, skipped(&again, &Skip::NoAnswer, &plan(), NOW).verdict_id);
+    let revised = Origin { revision: 1, known: "more".to_owned(), ..origin() };
     assert_ne!(scored.verdict_id, skipped(&revised, &Skip::NoAnswer, &plan(), NOW).verdict_id);
     let other = Plan::new(Config::default(), &Json::Null, "another", None, 0.9);
     assert_ne!(scored.verdict_id, skipped(&origin(), &Skip::NoAnswer, &other, NOW).verdict_id);

@@ -1,19 +1,20 @@
 //! The reader as a member of its group: what it is given and must give back, what it commits, and how it leaves.
 
 use rdkafka::consumer::{CommitMode, Consumer};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList, TopicPartitionListElem};
 
-use super::{LAST_LETTERS, Reader, list};
+use super::{FETCH, LAST_LETTERS, Reader, list};
 use crate::metrics;
 use crate::receive::delivery::Fence;
 use crate::receive::kafka::context::{End, Event, assign, unassign};
-use crate::receive::ledger::Place;
+use crate::receive::ledger::{Commit, Place};
 
 impl Reader {
     pub(super) fn serve_events(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             match event {
-                Event::Assigned(places) => self.assigned(&places),
+                Event::Assigned(places) => self.arriving = Some(places),
                 Event::Revoked(places) => self.revoked(&places),
                 Event::Seen { ends, is_connected } => {
                     metrics::receive_kafka_connected(is_connected);
@@ -25,23 +26,44 @@ impl Reader {
         }
     }
 
-    fn assigned(&mut self, places: &[Place]) {
+    /// Takes the partitions that the group gives us, once it is known what is done of them. Until then nothing of them is read;
+    /// brokers that do not answer are asked again after the next poll.
+    pub(super) fn take_over(&mut self) {
+        let Some(places) = self.arriving.take() else { return };
+        let commits = match self.committed_of(&places) {
+            Ok(commits) => commits,
+            Err(error) => {
+                self.complaints.met(&error);
+                self.arriving = Some(places);
+                return;
+            }
+        };
         metrics::receive_kafka_rebalance("assigned");
-        let partitions = list(places);
+        let mut partitions = TopicPartitionList::new();
+        for (place, committed) in &commits {
+            match committed {
+                // From the very offset that the note belongs to.
+                Some((offset, _)) => add(&mut partitions, place, *offset, ""),
+                None => drop(partitions.add_partition(&place.topic, place.partition)),
+            }
+        }
         if let Err(error) = assign(&self.consumer, &partitions) {
             // The group takes them away again, since we do not read them.
             tracing::error!(%error, "cannot take partitions that the group gave us");
             return;
         }
-        for place in places {
-            let place = self.place(&place.topic, place.partition);
+        let now = self.now();
+        for (place, committed) in commits {
             self.fences.insert(place.clone(), Fence::of_keeper());
             self.asked.insert(place.clone(), None);
-            self.ledger.assigned(place);
+            match committed {
+                Some((offset, note)) => self.ledger.inherited(place, offset, &note, now),
+                None => self.ledger.assigned(place),
+            }
         }
         metrics::receive_kafka_partitions(self.ledger.places().count());
         if !places.is_empty() {
-            tracing::info!(partitions = shown(places), "kafka: partitions assigned");
+            tracing::info!(partitions = shown(&places), "kafka: partitions assigned");
         }
         if self.pressure.is_paused()
             && let Err(error) = self.consumer.pause(&partitions)
@@ -50,11 +72,33 @@ impl Reader {
         }
     }
 
+    /// What the group has committed of each partition, and the note beside it.
+    fn committed_of(&self, places: &[Place]) -> KafkaResult<Vec<(Place, Option<(i64, String)>)>> {
+        let partitions = list(places);
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.consumer.committed_offsets(partitions, FETCH)?;
+        let read = |element: &TopicPartitionListElem<'_>| {
+            element.error()?;
+            let place = self.place(element.topic(), element.partition());
+            let committed = match element.offset() {
+                Offset::Offset(offset) => Some((offset, element.metadata().to_owned())),
+                _ => None,
+            };
+            Ok((place, committed))
+        };
+        found.elements().iter().map(read).collect()
+    }
+
     /// Commits what is settled, then gives the partitions back. From then on what is still under way settles nothing: the
     /// partition's next owner reads it again.
     fn revoked(&mut self, places: &[Place]) {
         // What is settled by now counts.
-        self.serve_settlements();
+        self.serve_whole_settlements();
+        if let Some(arriving) = &mut self.arriving {
+            arriving.retain(|place| !places.contains(place));
+        }
         let is_lost = self.consumer.assignment_lost();
         metrics::receive_kafka_rebalance(if is_lost { "lost" } else { "revoked" });
         self.pressure.forget(places);
@@ -65,8 +109,8 @@ impl Reader {
             if let Some(fence) = self.fences.remove(place) {
                 fence.close();
             }
-            if let Some(offset) = self.ledger.revoked(place) {
-                add(&mut offsets, place, offset);
+            if let Some(commit) = self.ledger.revoked(place) {
+                self.add_commit(&mut offsets, place, &commit);
             }
         }
         self.bare_letters.retain(|(place, _)| !places.contains(place));
@@ -84,14 +128,15 @@ impl Reader {
 
     /// Tells the brokers how far we are, without waiting for their answer: [`confirm`](Self::confirm) looks for it.
     pub(super) fn commit(&mut self) {
+        self.serve_whole_settlements();
         let moved = self.ledger.commits();
         if moved.is_empty() {
             return;
         }
         let mut offsets = TopicPartitionList::new();
-        for (place, offset) in &moved {
-            tracing::trace!(%place, offset, "committing");
-            add(&mut offsets, place, *offset);
+        for (place, commit) in &moved {
+            tracing::trace!(%place, offset = commit.offset, note = commit.note, "committing");
+            self.add_commit(&mut offsets, place, commit);
         }
         if let Err(error) = self.consumer.commit(&offsets, CommitMode::Async) {
             metrics::receive_kafka_commit("failed");
@@ -120,6 +165,14 @@ impl Reader {
             // What is confirmed is not counted twice.
             *asked = given.filter(|given| given != committed);
         }
+    }
+
+    fn add_commit(&self, offsets: &mut TopicPartitionList, place: &Place, commit: &Commit) {
+        if commit.left_out > 0 {
+            metrics::receive_kafka_note_cut();
+            tracing::debug!(%place, left_out = commit.left_out, "not all that is done fits beside the offset");
+        }
+        add(offsets, place, commit.offset, &commit.note);
     }
 
     fn commit_now(&mut self, offsets: &TopicPartitionList) {
@@ -153,12 +206,18 @@ impl Reader {
             letters.flush(LAST_LETTERS);
         }
         self.serve_events();
-        self.serve_settlements();
+        self.serve_whole_settlements();
+        if let Some(places) = self.arriving.take()
+            && let Err(error) = assign(&self.consumer, &list(&places))
+        {
+            // The group waits for this word; nothing is read any more.
+            tracing::debug!(%error, "cannot take partitions while leaving the group");
+        }
         let mut offsets = TopicPartitionList::new();
         // All of them: whether the brokers took the latest commits is not known.
         for place in self.ledger.places() {
-            if let Some(offset) = self.ledger.position(place) {
-                add(&mut offsets, place, offset);
+            if let Some(commit) = self.ledger.standing(place) {
+                self.add_commit(&mut offsets, place, &commit);
             }
         }
         if offsets.count() > 0 {
@@ -170,9 +229,12 @@ impl Reader {
     }
 }
 
-fn add(offsets: &mut TopicPartitionList, place: &Place, offset: i64) {
-    let added = offsets.add_partition_offset(&place.topic, place.partition, Offset::Offset(offset));
-    added.expect("an absolute offset is always representable");
+fn add(offsets: &mut TopicPartitionList, place: &Place, offset: i64, note: &str) {
+    let mut element = offsets.add_partition(&place.topic, place.partition);
+    element.set_offset(Offset::Offset(offset)).expect("an absolute offset is always representable");
+    if !note.is_empty() {
+        element.set_metadata(note);
+    }
 }
 
 fn shown(places: &[Place]) -> String {
