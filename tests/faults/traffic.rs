@@ -258,15 +258,17 @@ pub fn repeats_agree(verdicts: &[Value]) {
 /// Verdicts that came after one of the same trace that knew more spans.
 pub fn thinner(verdicts: &[Value]) -> Vec<&Value> {
     let mut known: BTreeMap<&str, Vec<BTreeSet<&str>>> = BTreeMap::new();
-    let knows_less = |verdict: &&Value| {
+    let mut thin = Vec::new();
+    for verdict in verdicts {
         let spans = verdict["span_ids"].as_array().into_iter().flatten();
         let spans: BTreeSet<&str> = spans.map(|span| span.as_str().unwrap()).collect();
         let before = known.entry(verdict["trace_id"].as_str().unwrap()).or_default();
-        let is_thinner = before.iter().any(|more| *more != spans && more.is_superset(&spans));
+        if before.iter().any(|more| *more != spans && more.is_superset(&spans)) {
+            thin.push(verdict);
+        }
         before.push(spans);
-        is_thinner
-    };
-    verdicts.iter().filter(knows_less).collect()
+    }
+    thin
 }
 
 /// For traces whose spans all come within `assemble.idle`: however often a verdict was repeated, it was the same one each time.

@@ -421,7 +421,9 @@ impl World {
     /// No more faults. Law: every record is done and committed soon, and nothing is left over.
     fn heal(&mut self) {
         for _ in 0..400 {
-            if (0..PARTITIONS).all(|partition| self.committed[partition] == self.log[partition].len()) {
+            let is_drained = (0..PARTITIONS).all(|at| self.committed[at] == self.log[at].len());
+            let is_idle = |worker: &Worker| worker.process.is_idle() && worker.ledger.pending() == 0;
+            if is_drained && self.workers.iter().all(is_idle) {
                 break;
             }
             for index in 0..WORKERS {

@@ -147,7 +147,9 @@ impl World {
             assert!(!*marked, "delivery {entry} is done twice");
             match share {
                 None => *marked = true,
-                Some(share) => drop(shares.insert(share)),
+                Some(share) => {
+                    shares.insert(share);
+                }
             }
             record.push((entry, share));
             if self.manner == Manner::Torn {
@@ -185,7 +187,9 @@ impl World {
             for (entry, share) in record {
                 match share {
                     None => self.disk[entry].marked = false,
-                    Some(share) => drop(self.disk[entry].shares.remove(&share)),
+                    Some(share) => {
+                        self.disk[entry].shares.remove(&share);
+                    }
                 }
             }
         }

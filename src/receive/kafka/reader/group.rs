@@ -44,7 +44,9 @@ impl Reader {
             match committed {
                 // From the very offset that the note belongs to.
                 Some((offset, _)) => add(&mut partitions, place, *offset, ""),
-                None => drop(partitions.add_partition(&place.topic, place.partition)),
+                None => {
+                    partitions.add_partition(&place.topic, place.partition);
+                }
             }
         }
         if let Err(error) = assign(&self.consumer, &partitions) {
