@@ -71,7 +71,7 @@ async fn shares_that_are_settled_outlive_the_segments_in_which_that_is_noted() {
     // The notes come to stand in a later segment, which then goes.
     for round in 0..50 {
         if round == 10 {
-            [7, 9].map(&settle);
+            [7, 9].into_iter().for_each(&settle);
         }
         let id = append(&spool, &"x".repeat(10_000)).await;
         spool.settled(id);

@@ -36,7 +36,7 @@ struct World {
     /// Where promises report to, and where that is heard.
     report: Sender<Report>,
     reports: Receiver<Report>,
-    /// Records of the log that are not synced. Each is there after a crash, or is not.
+    /// Records of the log that are not synced: after a crash the first few of them are there.
     unsynced: Vec<Vec<(usize, Option<u128>)>>,
     /// Deliveries that have to be evaluated again.
     again: Vec<usize>,
@@ -120,8 +120,12 @@ impl World {
             }
             // Of a process that has crashed nobody hears.
             let promise = Promise::with_shares(
-                move |share| drop(of_share.send((entry, Some(share), Outcome::Done))),
-                move |outcome| drop(report.send((entry, None, outcome))),
+                move |share| {
+                    let _ = of_share.send((entry, Some(share), Outcome::Done));
+                },
+                move |outcome| {
+                    let _ = report.send((entry, None, outcome));
+                },
             );
             self.process.take(arrival(&left, promise), entry).expect("there is room");
             self.outside.pop_front();
@@ -180,10 +184,9 @@ impl World {
 
     /// `kill -9`, or a power cut: notes that are not synced may be lost. The next process replays what is left.
     fn crash(&mut self) {
-        for record in std::mem::take(&mut self.unsynced) {
-            if self.dice.percent(50) {
-                continue;
-            }
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let kept = self.dice.below(unsynced.len() + 1);
+        for record in unsynced.into_iter().skip(kept) {
             for (entry, share) in record {
                 match share {
                     None => self.disk[entry].marked = false,
@@ -255,7 +258,7 @@ fn a_history_depends_on_its_seed_alone() {
     println!(
         "{stored} deliveries, {refused} refused, {verdicts} verdicts, {repeated} of them again and {poorer} on less than before"
     );
-    assert!(refused > 50 && repeated > 20, "{refused} refused, {repeated} repeated");
+    assert!(refused > 5 && repeated > 5, "{refused} refused, {repeated} repeated");
 }
 
 #[test]
