@@ -151,17 +151,20 @@ async fn a_webhook_that_hangs_does_not_spoil_the_stop_and_gets_its_verdict_after
         "{{ jsonl: {{ path: {out}/verdicts.jsonl }}, webhook: {{ url: 'http://{address}/', timeout: 1m, \
          labels: [faithful, hallucination, unsure] }}, {RETRY} }}"
     );
-    let settings = settings(folder.path(), &[("emit", &emit), ("flow", "{ drain: 4s }")]);
-    let daemon = Daemon::start(folder.path(), &settings);
+    let hasty = settings(folder.path(), &[("emit", &emit), ("flow", "{ drain: 4s }")]);
+    let daemon = Daemon::start(folder.path(), &hasty);
     let acknowledged = deliver(&mut Sender::new(daemon.grpc()), 0..2).await;
     all_have_verdicts(folder.path(), &acknowledged).await;
     // Exit code 0, as it is checked there: the spool has what the webhook does not.
     daemon.terminate();
 
-    let server = wiremock::MockServer::builder().listener(hanging).start().await;
+    // What waits there unread is not for the next receiver.
+    drop(hanging);
+    let listener = std::net::TcpListener::bind(address).unwrap();
+    let server = wiremock::MockServer::builder().listener(listener).start().await;
     let taken = wiremock::Mock::given(wiremock::matchers::method("POST"));
     taken.respond_with(wiremock::ResponseTemplate::new(204)).mount(&server).await;
-    let daemon = Daemon::start(folder.path(), &settings);
+    let daemon = Daemon::start(folder.path(), &settings(folder.path(), &[("emit", &emit)]));
     let deadline = Instant::now() + PATIENCE;
     let posted = loop {
         let requests = server.received_requests().await.unwrap();
