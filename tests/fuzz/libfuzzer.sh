@@ -25,8 +25,11 @@ if ! cargo fetch --manifest-path fuzz/Cargo.toml >"$work/fetch.log" 2>&1; then
   tail -n 5 "$work/fetch.log"
   unable "the crate libfuzzer-sys cannot be had"
 fi
-RUSTC_WRAPPER="$PWD/tests/fuzz/coverage.sh" \
-  cargo build --manifest-path fuzz/Cargo.toml --target-dir target "${targets[@]/#/--bin=}"
+if ! CARGO_INCREMENTAL=0 RUSTC_WRAPPER="$PWD/tests/fuzz/coverage.sh" \
+  cargo build --manifest-path fuzz/Cargo.toml --target-dir target "${targets[@]/#/--bin=}" 2>"$work/build.log"; then
+  tail -n 20 "$work/build.log" | cut -c1-300
+  unable "the targets do not build here; all is in target/fuzz/build.log"
+fi
 
 # The first corpus: the recordings that tests/fuzz.rs mutates.
 if [ ! -d "$work/seeds" ]; then
