@@ -108,7 +108,10 @@ impl Recent {
             json,
             has_story: story.is_some(),
         });
-        held.rates.count(entry.emitted, &entry.service, &entry.agent, entry.outcome, entry.label);
+        // What a conversation covers was counted with the verdicts on its traces.
+        if verdict.traces.is_empty() {
+            held.rates.count(entry.emitted, &entry.service, &entry.agent, entry.outcome, entry.label);
+        }
         held.bytes += entry.json.len();
         held.entries.push_back(Arc::clone(&entry));
         if let Some(told) = told {
@@ -253,6 +256,18 @@ mod tests {
         let label =
             Filter { label: Some(Label::Hallucination), tier: Some(Tier::Replan), ..Filter::default() };
         assert_eq!(recent.latest(&label, 100).len(), 5);
+    }
+
+    #[test]
+    fn a_conversation_is_remembered_and_counts_in_no_rate() {
+        let recent = recent(10, 1 << 20);
+        let conversation = sample::full();
+        assert!(!conversation.traces.is_empty());
+        recent.push(&conversation);
+        assert_eq!(recent.pairs(conversation.times.emitted), []);
+        recent.push(&Verdict { traces: Vec::new(), ..conversation.clone() });
+        assert_eq!(recent.pairs(conversation.times.emitted).len(), 1);
+        assert_eq!(recent.latest(&Filter::default(), 10).len(), 2);
     }
 
     #[test]

@@ -205,6 +205,7 @@ pub(crate) fn numbered(number: u64) -> Verdict {
         verdict_id: format!("verdict-{number}"),
         trace_id: Some(format!("{:032x}", u128::from(number) + 1).parse().unwrap()),
         label: Some(Label::Faithful),
+        traces: Vec::new(),
         ..full()
     }
 }

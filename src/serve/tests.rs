@@ -415,6 +415,7 @@ async fn rates_count_what_was_emitted() {
     for number in 0..3 {
         let mut verdict = if number == 0 { sample::full() } else { sample::numbered(number) };
         verdict.times.emitted = emitted;
+        verdict.traces.clear();
         house.recent.push(&verdict);
     }
     let rates: Value =
