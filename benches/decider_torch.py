@@ -67,7 +67,7 @@ def reference(folder, dtype):
             for name in shard.keys():
                 tensor = shard.get_tensor(name)
                 if name.startswith(PREFIX):
-                    weights[name.removeprefix(PREFIX)] = tensor.to(dtype)
+                    weights[name.removeprefix(PREFIX)] = tensor.to(torch.bfloat16).to(dtype)  # as it loads them
                 else:
                     head[name] = tensor
     torso.load_state_dict(weights, assign=True)
