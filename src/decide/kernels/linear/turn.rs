@@ -8,16 +8,17 @@ use super::format::DEPTH;
 /// Values of a whole run.
 pub const RUN: usize = 4 * DEPTH;
 
-/// Values that a vector instruction takes at once, or a multiple of that.
-const LANES: usize = 16;
+const HALF: usize = RUN / 2;
+
+/// Room for a copy of values from the start of the second half after its end, so that it can be read from any place on.
+const SPARE: usize = HALF / 2;
 
 /// Turns the values in place. Gives the factor by which sums of products are now too large: a power of two, the same for all
 /// runs of a length.
 #[inline(always)]
 pub fn turn(values: &mut [f32]) -> f32 {
-    if values.len() == RUN {
-        let (vectors, _) = values.as_chunks_mut::<LANES>();
-        turn_whole(vectors);
+    if let Ok(run) = <&mut [f32; RUN]>::try_from(&mut *values) {
+        turn_whole(run);
         return RUN as f32;
     }
     let piece = piece(values.len());
@@ -31,36 +32,31 @@ fn piece(length: usize) -> usize {
     1 << length.trailing_zeros().min(RUN.trailing_zeros())
 }
 
-/// Sums and differences of values ever further apart, a vector at a time. Within vectors there is no instruction for that, so
-/// the last four rounds move the lanes of one side instead: each then meets sums that hold none of its own values.
+/// Nine rounds of sums and differences. Each pairs the first half with the second, moved by another power of two: then what
+/// meets has no value in common, as in the textbook's order of rounds, but all loads and stores are of whole vectors.
 #[inline(always)]
-fn turn_whole(run: &mut [[f32; LANES]]) {
-    round::<0>(run, 1);
-    round::<0>(run, 2);
-    round::<0>(run, 4);
-    round::<0>(run, 8);
-    round::<0>(run, 16);
-    round::<1>(run, 1);
-    round::<2>(run, 2);
-    round::<4>(run, 4);
-    round::<8>(run, 8);
+fn turn_whole(run: &mut [f32; RUN]) {
+    let mut one = [0.0; RUN + SPARE];
+    let mut other = [0.0; RUN + SPARE];
+    one[..RUN].copy_from_slice(run);
+    round(&mut one, &mut other, 0);
+    for by in [1, 4, 16, 64] {
+        round(&mut other, &mut one, by);
+        round(&mut one, &mut other, 2 * by);
+    }
+    run.copy_from_slice(&other[..RUN]);
 }
 
 #[inline(always)]
-fn round<const MOVED: usize>(run: &mut [[f32; LANES]], apart: usize) {
-    for pairs in run.chunks_exact_mut(2 * apart) {
-        let (near, far) = pairs.split_at_mut(apart);
-        for (near, far) in near.iter_mut().zip(far) {
-            let mut moved = [0.0; LANES];
-            for lane in 0..LANES {
-                moved[lane] = far[(lane + MOVED) % LANES];
-            }
-            for lane in 0..LANES {
-                let value = near[lane];
-                near[lane] = value + moved[lane];
-                far[lane] = value - moved[lane];
-            }
-        }
+fn round(from: &mut [f32; RUN + SPARE], to: &mut [f32; RUN + SPARE], by: usize) {
+    from.copy_within(HALF..HALF + by, RUN);
+    let (near, far) = from.split_at(HALF);
+    let (sums, differences) = to.split_at_mut(HALF);
+    let far = &far[by..by + HALF];
+    let differences = &mut differences[..HALF];
+    for (((near, far), sum), difference) in near.iter().zip(far).zip(sums).zip(differences) {
+        *sum = near + far;
+        *difference = near - far;
     }
 }
 
