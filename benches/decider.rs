@@ -252,7 +252,8 @@ fn write_checkpoint(folder: &Path) {
     let config = json!({"architectures": ["StrandsDeciderForDecision"], "model_type": "qwen3_5_text", "vocab_size": VOCAB,
         "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_hidden_layers": LAYERS, "num_attention_heads": 8,
         "num_key_value_heads": 2, "head_dim": 256, "linear_num_key_heads": 16, "linear_num_value_heads": 16,
-        "linear_key_head_dim": 128, "linear_value_head_dim": 128});
+        "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10_000_000, "partial_rotary_factor": 0.25}});
     let decider =
         json!({"head_type": "pointer", "pointer_dim": POINTER, "max_length": 4096, "use_lora": false});
     let write = |name: &str, value: &Value| {

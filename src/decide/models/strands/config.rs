@@ -312,7 +312,8 @@ impl TorsoConfig {
             factor,
             "one that gives an even number",
         )?;
-        let theta = rope.rope_theta.or(raw.rope_theta).unwrap_or(1e7);
+        // What the reference takes where none is told; published models tell theirs, which is another.
+        let theta = rope.rope_theta.or(raw.rope_theta).unwrap_or(1e4);
         check.that(theta > 0.0, "rope_theta", theta, "above 0")?;
         let types = raw.layer_types.unwrap_or_else(|| {
             let full = |layer: usize| (layer + 1).is_multiple_of(raw.full_attention_interval);
