@@ -40,6 +40,9 @@ pub struct Args {
     /// The judge for what the model is unsure of: openai:MODEL[@URL], …
     #[arg(long)]
     judge: Option<Backend>,
+    /// The service whose response it is: its thresholds and evaluators of the configuration are used
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -63,7 +66,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("the response is empty; give --response or standard input");
     }
     let context = Json::String(text_or_file(&args.context)?);
-    let request = CheckRequest { context, query: args.query, response, service: None };
+    let request = CheckRequest { context, query: args.query, response, service: args.service };
     let verdict = super::runtime()?.block_on(async {
         let assayer = evaluate::open(config, args.model.as_ref(), args.judge.as_ref())?;
         assayer.ready().await?;

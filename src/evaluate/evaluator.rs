@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Backend, Input, OpenError, open};
 use crate::config::Config;
 use crate::domain::{
-    AnswerBy, Answers, Inquiry, Json, Kind, Label, Nobody, Outcome, Question, Questions, Response, Standing,
-    Verdict,
+    AnswerBy, Answers, AssayedClaim, Inquiry, Json, Kind, Label, Nobody, Outcome, Question, Questions,
+    Response, Standing, Verdict,
 };
 use crate::pipeline::Assayer;
 use crate::serve::CheckRequest;
@@ -170,7 +170,8 @@ pub async fn evaluate(input: &Input, model: &Backend) -> Result<Evaluation, Eval
     evaluator.evaluate(input).await
 }
 
-/// Why a verdict is what it is, in a sentence: the claims that do not stand, with the judge's words, or why it was not made.
+/// Why a verdict is what it is, in a sentence: the claims that do not stand, with the judge's words; if there are none, those
+/// that leave it unsure; or why it was not made.
 pub fn reasoning(verdict: &Verdict) -> Option<String> {
     let Some(grounding) = &verdict.grounding else {
         return verdict.reason.as_ref().map(|reason| format!("not evaluated: {reason}"));
@@ -182,6 +183,21 @@ pub fn reasoning(verdict: &Verdict) -> Option<String> {
             .then(|| format!("{}: {:?}{by_judge}", standing.as_str(), claim.text))
     });
     let text = doubtful.collect::<Vec<_>>().join("; ");
+    if !text.is_empty() || verdict.label != Some(Label::Unsure) {
+        return (!text.is_empty()).then_some(text);
+    }
+    let supported = |claim: &AssayedClaim| -> Option<f64> {
+        claim.standing?;
+        let p = |standing: Standing| claim.probabilities.get(standing.as_str());
+        Some(p(Standing::Grounded)? + p(Standing::Complementary).copied().unwrap_or_default())
+    };
+    let open = grounding.claims.iter().filter(|claim| claim.standing.is_none());
+    let open = open.map(|claim| format!("not answered: {:?}", claim.text));
+    let least = grounding.claims.iter().filter_map(|claim| Some((supported(claim)?, claim)));
+    let least = least.min_by(|left, right| left.0.total_cmp(&right.0));
+    let least =
+        least.map(|(p, claim)| format!("unsure: {:?} is supported with a probability of {p:.2}", claim.text));
+    let text = open.chain(least).collect::<Vec<_>>().join("; ");
     (!text.is_empty()).then_some(text)
 }
 
@@ -249,6 +265,25 @@ mod tests {
         assert!(evaluation.reasoning.is_some_and(|why| why.contains("green cheese")));
         let unanswered = evaluation.answers["polite"].as_ref().unwrap_err();
         assert!(unanswered.to_string().contains("no judge"), "{unanswered}");
+    }
+
+    #[test]
+    fn an_unsure_verdict_says_what_leaves_it_so() {
+        let mut verdict = crate::emit::sample::full();
+        verdict.label = Some(Label::Unsure);
+        let claims = &mut verdict.grounding.as_mut().unwrap().claims;
+        claims.truncate(1);
+        claims[0].standing = Some(Standing::Grounded);
+        claims[0].probabilities = [("grounded".to_owned(), 0.51), ("contradicted".to_owned(), 0.49)].into();
+        let why = reasoning(&verdict).unwrap();
+        assert!(
+            why.starts_with("unsure: ") && why.ends_with("is supported with a probability of 0.51"),
+            "{why}"
+        );
+        verdict.grounding.as_mut().unwrap().claims[0].standing = None;
+        assert!(reasoning(&verdict).unwrap().starts_with("not answered: "));
+        verdict.label = Some(Label::Faithful);
+        assert_eq!(reasoning(&verdict), None);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod calibrate;
 mod compare;
-mod figures;
 mod guide;
 mod library;
 

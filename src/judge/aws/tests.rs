@@ -419,8 +419,8 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
         ),
         (|| error(400, "ValidationException", "Input is too long for requested model."), "too_long: ", 1),
     ];
-    for (answer, told, requests) in cases {
-        let server = Server::start(move |_, _| answer());
+    for (reply, told, requests) in cases {
+        let server = Server::start(move |_, _| reply());
         let said = judged(&config(&server, MODEL), nowhere().path(), &KEYS);
         assert!(said.starts_with(told), "{said}");
         assert_eq!(server.received().len(), requests, "{said}");
