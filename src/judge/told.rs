@@ -131,15 +131,25 @@ const TOO_LONG: &[&str] = &[
 /// What an error of the endpoint means, once it is clear that no refused feature is behind it.
 pub(super) fn failure(status: u16, told: &Told, retry_after: Option<Duration>) -> Failure {
     let message = shorten(&told.message, MAX_MESSAGE);
-    let no_money = ["insufficient_quota", "billing", "insufficient balance", "insufficient credits"];
+    // Limits per minute are told in these words too, but with a time to come back or by the code of a rate.
+    let no_money = ["exceeded your current quota", "insufficient balance", "insufficient credits"];
+    let is_rate = retry_after.is_some() || told.words.contains("rate_limit");
+    let is_broke = told.says(&["insufficient_quota"])
+        || told.words.contains("billing")
+        || (!is_rate && told.says(&no_money));
     let no_credit = ["credit balance is too low", "billing_hard_limit", "billing_not_active"];
     let filtered = ["content_filter", "content_policy_violation", "responsibleaipolicyviolation"];
+    let is_flagged = told.says(&["input was flagged", "moderation"]);
     let quota = || JudgeErrorKind::Quota { status, code: shorten(told.words.trim(), MAX_MESSAGE) };
     let kind = match status {
         400 | 403 if told.says(&no_credit) => quota(),
+        // A gateway's filter, not its door.
+        403 if is_flagged || told.says(&filtered) => {
+            JudgeErrorKind::Declined { message: "content filter".to_owned() }
+        }
         401 | 403 => JudgeErrorKind::Auth { status, message },
         402 => JudgeErrorKind::Quota { status, code: "payment required".to_owned() },
-        429 if told.says(&no_money) => quota(),
+        429 if is_broke => quota(),
         429 | 503 | 529 => return Failure::Overloaded { status, retry_after },
         400 | 413 | 422 | 500 if told.says(TOO_LONG) => JudgeErrorKind::TooLong { tokens: 0, message },
         413 => JudgeErrorKind::TooLong { tokens: 0, message },
@@ -244,9 +254,20 @@ mod tests {
         );
         assert_eq!(last(fail(400, json!({ "error": { "code": "content_filter" } }))), "refused");
         assert_eq!(last(fail(404, message("no such model"))), "error");
+        let flagged = "Your chosen model requires moderation and your input was flagged for \"violence\"";
+        assert_eq!(last(fail(403, message(flagged))), "refused");
         for status in [429, 503, 529] {
             assert!(matches!(fail(status, message("busy")), Failure::Overloaded { .. }));
         }
+        // A limit per minute is no lack of money, whatever is advertised beside it.
+        let billing = "Rate limit reached on requests per min (RPM). You can increase your limit by adding a payment \
+                       method at https://platform.openai.com/account/billing.";
+        let limited = json!({ "error": { "message": billing, "type": "requests", "code": "rate_limit_exceeded" } });
+        assert!(matches!(fail(429, limited), Failure::Overloaded { .. }));
+        let current = message("You exceeded your current quota, please check your plan and billing details.");
+        assert_eq!(last(fail(429, current.clone())), "quota");
+        let wait = Some(Duration::from_secs(32));
+        assert_eq!(failure(429, &told(current), wait), Failure::Overloaded { status: 429, retry_after: wait });
         for status in [408, 500, 502, 504, 520] {
             assert!(matches!(fail(status, message("oops")), Failure::Broken { .. }), "{status}");
         }
