@@ -262,12 +262,16 @@ mod tests {
         // A limit per minute is no lack of money, whatever is advertised beside it.
         let billing = "Rate limit reached on requests per min (RPM). You can increase your limit by adding a payment \
                        method at https://platform.openai.com/account/billing.";
-        let limited = json!({ "error": { "message": billing, "type": "requests", "code": "rate_limit_exceeded" } });
+        let limited =
+            json!({ "error": { "message": billing, "type": "requests", "code": "rate_limit_exceeded" } });
         assert!(matches!(fail(429, limited), Failure::Overloaded { .. }));
         let current = message("You exceeded your current quota, please check your plan and billing details.");
         assert_eq!(last(fail(429, current.clone())), "quota");
         let wait = Some(Duration::from_secs(32));
-        assert_eq!(failure(429, &told(current), wait), Failure::Overloaded { status: 429, retry_after: wait });
+        assert_eq!(
+            failure(429, &told(current), wait),
+            Failure::Overloaded { status: 429, retry_after: wait }
+        );
         for status in [408, 500, 502, 504, 520] {
             assert!(matches!(fail(status, message("oops")), Failure::Broken { .. }), "{status}");
         }

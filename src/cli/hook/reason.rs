@@ -45,7 +45,8 @@ pub fn why(verdict: &Verdict, told: &Told, min_probability: f64) -> Option<Strin
 /// Whether a claim speaks against the answer. Where a part of what the agent saw is not known here, that a claim is not found
 /// says nothing; only a contradiction counts. How sure the model must be depends on the figures: one that neither stands in the
 /// evidence nor follows from it speaks against a claim already, also where the model is more for it than against it; where all
-/// are there, and nothing else is claimed, the model is alone. Where tools only failed there is nothing to be found in, so
+/// are there, and nothing else is claimed, the model is alone. What the agent proposes, supposes or says that it did is nothing
+/// that a tool has said; it counts by its figures only. Where tools only failed there is nothing to be found in, so
 /// only what no failure can have brought counts: figures.
 fn is_bad(claim: &AssayedClaim, figures: &Figures, told: &Told, min_probability: f64) -> bool {
     let is_judged = claim.by == "judge";
@@ -66,10 +67,36 @@ fn is_bad(claim: &AssayedClaim, figures: &Figures, told: &Told, min_probability:
     } else if figures.are_held() {
         min_probability + 0.9 * (1.0 - min_probability)
     } else {
-        min_probability + 0.4 * (1.0 - min_probability)
+        min_probability + 0.55 * (1.0 - min_probability)
     };
-    stands_against && (is_judged || doubt >= wanted)
+    let is_told = has_stranger || !is_own(&claim.text);
+    stands_against && (is_judged || (is_told && doubt >= wanted))
 }
+
+/// Whether a sentence is of the agent's own: what it did, would do, or takes for probable.
+fn is_own(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'').collect();
+    let first = words.iter().find(|word| !word.is_empty()).copied().unwrap_or_default();
+    matches!(first, "i" | "i've" | "i'll" | "i'd" | "let's" | "we")
+        || words.iter().any(|word| OWN.contains(word))
+}
+
+/// Words of proposals and suppositions.
+const OWN: [&str; 12] = [
+    "would",
+    "could",
+    "should",
+    "might",
+    "probably",
+    "perhaps",
+    "maybe",
+    "likely",
+    "presumably",
+    "recommend",
+    "suggest",
+    "seems",
+];
 
 fn line(claim: &AssayedClaim, figures: &Figures, told: &Told) -> String {
     let said = clipped(&clean(&claim.text), 200);
@@ -148,6 +175,18 @@ mod tests {
     }
 
     #[test]
+    fn what_the_agent_did_or_proposes_counts_by_its_figures_only() {
+        for text in ["I removed the check.", "The database is probably down.", "You could use clap for it."] {
+            let own = AssayedClaim { text: text.to_owned(), ..claim(Standing::Ungrounded, 0.05, "local") };
+            assert!(!is_bad(&own, &Figures::default(), &whole(), 0.6), "{text}");
+            assert!(is_bad(&own, &missing(), &whole(), 0.6), "{text}");
+        }
+        let own =
+            AssayedClaim { text: "I think so.".to_owned(), ..claim(Standing::Ungrounded, 0.05, "judge") };
+        assert!(is_bad(&own, &Figures::default(), &whole(), 0.6), "a judge decides by itself");
+    }
+
+    #[test]
     fn where_tools_only_failed_a_claim_without_a_figure_of_its_own_is_not_missed() {
         let failed = told(false, true);
         assert!(!is_bad(&claim(Standing::Ungrounded, 0.1, "local"), &Figures::default(), &failed, 0.6));
@@ -160,7 +199,9 @@ mod tests {
     fn the_model_must_be_surer_where_the_figures_are_there() {
         let held = Figures { said: 1, ..Figures::default() };
         let doubted = claim(Standing::Contradicted, 0.2, "local");
-        assert!(is_bad(&doubted, &Figures::default(), &whole(), 0.6), "nothing to hold it by");
+        let open = claim(Standing::Contradicted, 0.15, "local");
+        assert!(is_bad(&open, &Figures::default(), &whole(), 0.6), "nothing to hold it by");
+        assert!(!is_bad(&doubted, &Figures::default(), &whole(), 0.6));
         assert!(!is_bad(&doubted, &held, &whole(), 0.6));
         assert!(is_bad(&claim(Standing::Contradicted, 0.01, "local"), &held, &whole(), 0.6));
         assert!(!is_bad(&claim(Standing::Contradicted, 0.3, "local"), &Figures::default(), &whole(), 0.6));
