@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use aws_config::Region;
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::ProvideCredentials;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 use reqwest::Request;
@@ -14,6 +16,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use tokio::sync::OnceCell;
 
 use super::super::attempt::Failure;
+use super::super::reply::shorten;
 use super::super::{BedrockConfig, BuildError, JudgeErrorKind};
 
 /// The service's name in signatures.
@@ -21,12 +24,14 @@ const SERVICE: &str = "bedrock";
 /// Credentials are fetched again so long before they expire, and those that never expire after so long.
 const MARGIN: Duration = Duration::from_secs(300);
 const KEEP: Duration = Duration::from_secs(900);
+/// Bytes of what the chain says about itself.
+const MAX_TOLD: usize = 1000;
 
 /// Signs requests for one region.
 pub(crate) struct Signer {
     region: String,
     profile: Option<String>,
-    chain: OnceCell<DefaultCredentialsChain>,
+    chain: OnceCell<SharedCredentialsProvider>,
     kept: Mutex<Kept>,
 }
 
@@ -77,21 +82,39 @@ impl Signer {
         {
             return Ok(credentials.clone());
         }
-        let chain = self.chain.get_or_init(|| async {
-            let mut builder = DefaultCredentialsChain::builder().region(Region::new(self.region.clone()));
-            if let Some(profile) = &self.profile {
-                builder = builder.profile_name(profile);
-            }
-            builder.build().await
-        });
-        let found = chain.await.provide_credentials().await.map_err(|error| {
-            let message = std::error::Error::source(&error)
-                .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+        let chain = self.chain.get_or_init(|| self.provider()).await;
+        let found = chain.provide_credentials().await.map_err(|error| {
+            let message = self.told(&error);
             Failure::Final(JudgeErrorKind::Credentials { message })
         })?;
         let until = found.expiry().map_or(now + KEEP, |expiry| expiry.checked_sub(MARGIN).unwrap_or(now));
         self.kept().credentials = Some((found.clone(), until));
         Ok(found)
+    }
+
+    /// A profile that is named is the one to use, whatever else is there; without one AWS' usual chain looks for what there is.
+    async fn provider(&self) -> SharedCredentialsProvider {
+        let region = Region::new(self.region.clone());
+        let Some(profile) = &self.profile else {
+            return SharedCredentialsProvider::new(
+                DefaultCredentialsChain::builder().region(region).build().await,
+            );
+        };
+        let settings = ProviderConfig::default().with_region(Some(region));
+        let builder = ProfileFileCredentialsProvider::builder().configure(&settings);
+        SharedCredentialsProvider::new(builder.profile_name(profile).build())
+    }
+
+    /// An error of the chain and all that caused it, in one line.
+    fn told(&self, error: &dyn std::error::Error) -> String {
+        let mut causes: Vec<String> = self.profile.iter().map(|name| format!("profile {name:?}")).collect();
+        let mut next = Some(error);
+        while let Some(cause) = next {
+            let lines: Vec<String> = cause.to_string().lines().map(|line| line.trim().to_owned()).collect();
+            causes.push(lines.join("; "));
+            next = cause.source();
+        }
+        shorten(&causes.join(": "), MAX_TOLD)
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {

@@ -259,10 +259,12 @@ fn credentials_come_from_a_profile_that_is_named_or_chosen_by_the_environment() 
     assert_eq!(judged(&usual, home.path(), &[]), "yes");
     assert_eq!(judged(&named, home.path(), &[]), "yes");
     assert_eq!(judged(&usual, home.path(), &[("AWS_PROFILE", "judges")]), "yes");
+    assert_eq!(judged(&named, home.path(), &KEYS), "yes");
     let received = server.received();
     check_signature(&received[0], "AKIDDEFAULT", "default-secret", "eu-central-1");
     check_signature(&received[1], "AKIDJUDGES", SECRET, "eu-central-1");
     check_signature(&received[2], "AKIDJUDGES", SECRET, "eu-central-1");
+    check_signature(&received[3], "AKIDJUDGES", SECRET, "eu-central-1");
     assert!(!received[0].headers.contains_key("x-amz-security-token"), "long-lived keys have no session");
 }
 
@@ -433,6 +435,9 @@ fn without_credentials_nothing_is_sent_and_the_error_says_that_there_are_none() 
     let server = Server::start(|_, _| yes());
     let said = judged(&config(&server, MODEL), nowhere().path(), &[]);
     assert!(said.starts_with("auth: no AWS credentials for the judge: "), "{said}");
+    for place in ["Environment", "Profile", "WebIdentityToken", "EcsContainer", "Ec2InstanceMetadata"] {
+        assert!(said.contains(place), "it says where was looked: {said}");
+    }
     assert!(server.received().is_empty());
     let mut unknown = config(&server, MODEL);
     unknown.bedrock.as_mut().unwrap().profile = Some("nobody".into());
