@@ -442,7 +442,40 @@ fn the_image_runs_as_nobody_in_particular_and_checks_itself() {
     assert!(dockerfile.lines().filter(|line| line.starts_with("FROM ")).count() > 1, "one stage only");
     assert!(last("HEALTHCHECK").contains("/usr/lib/assayd/healthcheck"));
     assert!(last("VOLUME").contains("/models"));
-    for needed in ["!src", "!proto", "!models", "!config", "!benches", "!deploy/docker"] {
-        assert!(read(".dockerignore").lines().any(|line| line == needed), "the build lacks {needed}");
+}
+
+/// The folders and files outside of `src` that a source embeds, its tests apart.
+fn embedded(source: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(source).unwrap();
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let named = code.split("include_").skip(1).filter_map(|after| {
+        let (kind, arguments) = after.split_once("!(")?;
+        let mut literals = arguments.split('"').skip(1).step_by(2);
+        let path = match literals.next()? {
+            "CARGO_MANIFEST_DIR" => root().join(literals.next()?.trim_start_matches('/')),
+            path => source.parent()?.join(path),
+        };
+        ["str", "bytes"].contains(&kind).then(|| path.canonicalize().unwrap())
+    });
+    named.filter(|path| !path.starts_with(root().join("src"))).collect()
+}
+
+#[test]
+fn the_image_is_built_from_all_that_the_program_embeds() {
+    let ignored = read(".dockerignore");
+    let sent: Vec<PathBuf> =
+        ignored.lines().filter_map(|line| line.strip_prefix('!')).map(|path| root().join(path)).collect();
+    for needed in ["Cargo.toml", "Cargo.lock", "build.rs", "src", "proto", "benches", "deploy/docker"] {
+        assert!(sent.contains(&root().join(needed)), "the image's build lacks {needed}");
     }
+    let sources = files(&root().join("src"), &|path| {
+        path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs")
+    });
+    let needed: Vec<PathBuf> = sources.iter().flat_map(|source| embedded(source)).collect();
+    assert!(needed.iter().any(|path| path.starts_with(root().join("tests/fixtures/traces"))), "{needed:?}");
+    assert!(needed.iter().any(|path| path.starts_with(root().join("config/prompts"))), "{needed:?}");
+    assert!(needed.iter().any(|path| path.starts_with(root().join("models/starter"))), "{needed:?}");
+    let lacking: Vec<_> =
+        needed.iter().filter(|path| !sent.iter().any(|given| path.starts_with(given))).collect();
+    assert!(lacking.is_empty(), "the image's build lacks {lacking:#?}");
 }
