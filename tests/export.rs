@@ -1,6 +1,7 @@
 //! Verdicts, and spans of the daemon's own work, that come back to the daemon that made them, as they do when a Collector fans
 //! everything out: they are counted, left out, and never evaluated.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -94,9 +95,9 @@ async fn a_daemon_never_evaluates_its_own_verdicts() {
 }
 
 /// A Collector that calls every service and library by another name and sends all traces on to the daemon that they came from.
-/// Gives its address and the names of the spans that it saw.
-async fn renaming_collector(daemon: u16) -> (String, Arc<Mutex<Vec<String>>>) {
-    let seen = Arc::new(Mutex::new(Vec::new()));
+/// Gives its address and the names of the spans that it saw, by their ids: a request that is sent again tells nothing new.
+async fn renaming_collector(daemon: u16) -> (String, Arc<Mutex<BTreeMap<Vec<u8>, String>>>) {
+    let seen = Arc::new(Mutex::new(BTreeMap::new()));
     let kept = Arc::clone(&seen);
     let pass_on = async move |body: axum::body::Bytes| {
         let mut request = ExportTraceServiceRequest::decode(body).unwrap();
@@ -108,7 +109,8 @@ async fn renaming_collector(daemon: u16) -> (String, Arc<Mutex<Vec<String>>>) {
             }
             for scoped in &mut group.scope_spans {
                 scoped.scope.as_mut().unwrap().name = "collector".to_owned();
-                kept.lock().unwrap().extend(scoped.spans.iter().map(|span| span.name.clone()));
+                let spans = scoped.spans.iter().map(|span| (span.span_id.clone(), span.name.clone()));
+                kept.lock().unwrap().extend(spans);
             }
         }
         let post = reqwest::Client::new()
@@ -159,14 +161,15 @@ async fn a_daemon_never_evaluates_the_traces_of_its_own_work_whatever_name_they_
     send_a_trace(grpc).await;
     let expected = ["receive", "assay", "assemble", "convert", "ask", "decide", "score", "emit"];
     let deadline = tokio::time::Instant::now() + PATIENCE;
-    while metric(admin, own).await - before.0 < expected.len() as f64 {
+    let all = expected.len();
+    while seen.lock().unwrap().len() < all || metric(admin, own).await - before.0 < all as f64 {
         let names = seen.lock().unwrap().clone();
         assert!(tokio::time::Instant::now() < deadline, "not all came back: {names:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // Long enough for a trace of the daemon's own to close by idle, if there were one.
     tokio::time::sleep(Duration::from_millis(800)).await;
-    let mut names = seen.lock().unwrap().clone();
+    let mut names: Vec<String> = seen.lock().unwrap().values().cloned().collect();
     names.sort_unstable();
     let mut wanted = expected.map(str::to_owned);
     wanted.sort_unstable();
