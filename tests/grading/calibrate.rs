@@ -160,6 +160,6 @@ fn what_cannot_be_fitted_is_told() {
     );
     let (output, _) = calibrate(&feedback(30), &["--model", "openai:large"]);
     assert!(stderr(&output).contains("gives no probabilities"), "{}", stderr(&output));
-    assert_eq!(calibrate(&feedback(30), &["--split", "1"]).0.status.code(), Some(1));
+    assert_eq!(calibrate(&feedback(30), &["--split", "1"]).0.status.code(), Some(64));
     assert_eq!(calibrate(&feedback(30), &["--seed", "x"]).0.status.code(), Some(64));
 }

@@ -162,6 +162,6 @@ fn every_wrong_line_is_told_and_nothing_is_asked() {
     assert!(stderr(&judge).contains("a judge is openai:MODEL"), "{}", stderr(&judge));
     assert_eq!(
         assayd(&["compare", &path, "--skip-bad", "--model", "embedded", "--thresholds", "7"]).status.code(),
-        Some(1)
+        Some(64)
     );
 }
