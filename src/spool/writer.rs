@@ -21,6 +21,8 @@ pub(super) const GRACE: Duration = Duration::from_millis(500);
 const MOST_REMOVALS: usize = 8;
 /// So many that what settles one verdict does not come to stand in two records.
 const NOTES_PER_RECORD: usize = 1 << 20;
+/// So many notes are written without a sync before there is one.
+const MOST_LOOSE: usize = 256;
 
 /// An entry that waits to become durable.
 pub(super) struct Append {
@@ -53,6 +55,9 @@ pub(super) struct Writer<D> {
     used: Arc<AtomicU64>,
     /// Settled, and not yet said so in the log.
     notes: Vec<Note>,
+    /// Written since the last sync. A power cut may take any of what is not synced, and a delivery that is noted in whole says the
+    /// same of its shares: so each record repeats these, and one that outlives those before it leaves no verdict noted in parts.
+    loose: Vec<Note>,
     /// Written and not yet synced.
     unsynced: bool,
     /// Segments that are done, and since when.
@@ -80,6 +85,7 @@ impl<D: Disk> Writer<D> {
             sizes,
             used,
             notes: Vec::new(),
+            loose: Vec::new(),
             unsynced: false,
             doomed: Vec::new(),
             going: Vec::new(),
@@ -182,9 +188,7 @@ impl<D: Disk> Writer<D> {
         let mut active = self.take_active()?;
         self.buffer.clear();
         let mut notes = std::mem::take(&mut self.notes);
-        for part in notes.chunks(NOTES_PER_RECORD) {
-            encode_notes(&mut self.buffer, active.header, part);
-        }
+        self.encode(&notes, active.header);
         let extra = self.buffer.len() as u64;
         let mut taken = Vec::new();
         while let Some(append) = waiting.pop_front() {
@@ -207,6 +211,7 @@ impl<D: Disk> Writer<D> {
         }
         metrics::spool_commit(taken.len(), self.buffer.len(), start.elapsed());
         self.unsynced = false;
+        self.loose.clear();
         active.offset += self.buffer.len() as u64;
         active.entries += taken.len() as u32;
         self.grow(number, extra, self.buffer.len() as u64);
@@ -229,13 +234,14 @@ impl<D: Disk> Writer<D> {
         if self.notes.is_empty() {
             return Ok(());
         }
+        if self.loose.len() >= MOST_LOOSE {
+            self.sync()?;
+        }
         let mut active = self.take_active()?;
         let number = active.header.number;
         let notes = std::mem::take(&mut self.notes);
         self.buffer.clear();
-        for part in notes.chunks(NOTES_PER_RECORD) {
-            encode_notes(&mut self.buffer, active.header, part);
-        }
+        self.encode(&notes, active.header);
         if let Err(error) = self.disk.write(&active.file, number, &self.buffer, active.offset) {
             self.notes = notes;
             self.abandon(&active);
@@ -245,9 +251,10 @@ impl<D: Disk> Writer<D> {
         active.offset += length;
         self.grow(number, length, length);
         self.unsynced = true;
-        for note in notes {
-            self.ledger.settled(note, number);
+        for note in &notes {
+            self.ledger.settled(*note, number);
         }
+        self.loose.extend(notes);
         self.active = Some(active);
         Ok(())
     }
@@ -260,7 +267,19 @@ impl<D: Disk> Writer<D> {
             self.disk.sync(&active.file, active.header.number)?;
         }
         self.unsynced = false;
+        self.loose.clear();
         Ok(())
+    }
+
+    /// Adds a record of these notes to the buffer, if there are any.
+    fn encode(&mut self, notes: &[Note], header: Header) {
+        if notes.is_empty() {
+            return;
+        }
+        let all = [&self.loose[..], notes].concat();
+        for part in all.chunks(NOTES_PER_RECORD) {
+            encode_notes(&mut self.buffer, header, part);
+        }
     }
 
     /// The segment to write to. It is put back only after a write that went well.
@@ -286,6 +305,7 @@ impl<D: Disk> Writer<D> {
         self.ledger.seal(number);
         self.notes.extend(self.ledger.notes(number));
         self.unsynced = false;
+        self.loose.clear();
     }
 
     fn seal(&mut self) {
@@ -461,6 +481,26 @@ mod tests {
         assert_eq!(writer.used.load(Ordering::Relaxed), size_on_disk(folder.path()));
         let remains = live_after(writer, folder.path());
         assert_eq!(remains, 1, "{second:?} is live");
+    }
+
+    #[test]
+    fn what_is_not_synced_is_noted_again_with_what_comes_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 1 << 20);
+        let ids: Vec<SpoolId> = (0..4).map(|_| commit_one(&mut writer, "entry").unwrap()).collect();
+        writer.commit(Vec::new(), vec![ids[0].mark().into()]);
+        writer.commit(Vec::new(), vec![ids[1].mark().into()]);
+        let (entry, _answer) = append(&writer, "a write that is synced");
+        writer.commit(vec![entry], vec![ids[2].mark().into()]);
+        writer.commit(Vec::new(), vec![ids[3].mark().into()]);
+        let path = super::super::disk::segment_path(folder.path(), ids[0].mark().segment);
+        let bytes = std::fs::read(path).unwrap();
+        let header = Header::decode(&bytes).unwrap();
+        let records = super::super::format::scan(&bytes, header).filter_map(|found| match found {
+            super::super::format::Found::Notes(notes) => Some(notes.len()),
+            _ => None,
+        });
+        assert_eq!(records.collect::<Vec<_>>(), [1, 2, 3, 1]);
     }
 
     #[test]
