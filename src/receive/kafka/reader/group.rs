@@ -10,6 +10,12 @@ use crate::receive::delivery::Fence;
 use crate::receive::kafka::context::{End, Event, assign, unassign};
 use crate::receive::ledger::{Commit, Place};
 
+/// What the group has committed of a partition: the offset and the note beside it; none if nothing yet.
+struct Inheritance {
+    place: Place,
+    committed: Option<(i64, String)>,
+}
+
 impl Reader {
     pub(super) fn serve_events(&mut self) {
         while let Ok(event) = self.events.try_recv() {
@@ -40,7 +46,7 @@ impl Reader {
         };
         metrics::receive_kafka_rebalance("assigned");
         let mut partitions = TopicPartitionList::new();
-        for (place, committed) in &commits {
+        for Inheritance { place, committed } in &commits {
             match committed {
                 // From the very offset that the note belongs to.
                 Some((offset, _)) => add(&mut partitions, place, *offset, ""),
@@ -55,7 +61,7 @@ impl Reader {
             return;
         }
         let now = self.now();
-        for (place, committed) in commits {
+        for Inheritance { place, committed } in commits {
             self.fences.insert(place.clone(), Fence::of_keeper());
             self.asked.insert(place.clone(), None);
             match committed {
@@ -74,8 +80,7 @@ impl Reader {
         }
     }
 
-    /// What the group has committed of each partition, and the note beside it.
-    fn committed_of(&self, places: &[Place]) -> KafkaResult<Vec<(Place, Option<(i64, String)>)>> {
+    fn committed_of(&self, places: &[Place]) -> KafkaResult<Vec<Inheritance>> {
         let partitions = list(places);
         if places.is_empty() {
             return Ok(Vec::new());
@@ -88,7 +93,7 @@ impl Reader {
                 Offset::Offset(offset) => Some((offset, element.metadata().to_owned())),
                 _ => None,
             };
-            Ok((place, committed))
+            Ok(Inheritance { place, committed })
         };
         found.elements().iter().map(read).collect()
     }
