@@ -349,11 +349,14 @@ fn throttling_is_waited_out_and_each_attempt_has_its_own_signature() {
     received.iter().for_each(|request| check_signature(request, "AKIDEXAMPLE", SECRET, "eu-central-1"));
 }
 
+/// What AWS answers, what is told of it, and how often it is asked.
+struct Case(fn() -> Answer, &'static str, usize);
+
 #[test]
 fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
-    let cases: [(fn() -> Answer, &str, usize); 7] = [
+    let cases = [
         // Refused credentials are fetched again once, and the same ones are not tried a third time.
-        (
+        Case(
             || {
                 error(
                     403,
@@ -364,7 +367,7 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
             "auth: the judge refuses the key (status 403): The security token included in the request is invalid.",
             2,
         ),
-        (
+        Case(
             || {
                 error(
                     403,
@@ -375,7 +378,7 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
             "auth: the judge refuses the key (status 403): Signature expired: 20261130T080000Z is now earlier than 20261130T083000Z",
             2,
         ),
-        (
+        Case(
             || {
                 error(
                     403,
@@ -386,7 +389,7 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
             "auth: the judge refuses the key (status 403): You don't have access to the model with the specified model ID.",
             2,
         ),
-        (
+        Case(
             || {
                 error(
                     404,
@@ -397,7 +400,7 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
             "error: the judge answered with an error (status 404): Could not resolve the foundation model",
             1,
         ),
-        (
+        Case(
             || {
                 error(
                     400,
@@ -408,7 +411,7 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
             "error: the judge answered with an error (status 400): Invocation of model ID m with on-demand",
             1,
         ),
-        (
+        Case(
             || {
                 error(
                     400,
@@ -419,9 +422,9 @@ fn errors_of_aws_say_what_is_wrong_in_its_own_words() {
             "quota: the judge's account has no quota left (status 400, service quota exceeded)",
             1,
         ),
-        (|| error(400, "ValidationException", "Input is too long for requested model."), "too_long: ", 1),
+        Case(|| error(400, "ValidationException", "Input is too long for requested model."), "too_long: ", 1),
     ];
-    for (reply, told, requests) in cases {
+    for Case(reply, told, requests) in cases {
         let server = Server::start(move |_, _| reply());
         let said = judged(&config(&server, MODEL), nowhere().path(), &KEYS);
         assert!(said.starts_with(told), "{said}");
