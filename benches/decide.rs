@@ -14,6 +14,9 @@ use assayd::decide::{Config, Desk, start};
 use assayd::domain::{Inquiry, Json, Kind, Question, Subject};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
+#[path = "common/allocator.rs"]
+mod allocator;
+
 /// Claims at once, and tokens of the input for each.
 const SHAPES: [(usize, usize); 6] = [(1, 32), (8, 32), (1, 128), (8, 128), (1, 256), (8, 256)];
 const CLAIM: &str = "The order was shipped to Spain.";

@@ -18,6 +18,8 @@ use assayd::pipeline::{App, Assayer, Ended};
 use assayd::receive::{Acknowledge, Grpc};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 
+#[path = "common/allocator.rs"]
+mod allocator;
 #[path = "common/load.rs"]
 mod load;
 

@@ -33,6 +33,8 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
+#[path = "common/allocator.rs"]
+mod allocator;
 #[path = "common/load.rs"]
 mod load;
 

@@ -18,6 +18,9 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
+#[path = "common/allocator.rs"]
+mod allocator;
+
 const NOW: Time = Time(1_796_025_600_000_000_000);
 const SPANS_PER_TRACE: u64 = 10;
 /// What the batch processors of the SDKs send at most by default.

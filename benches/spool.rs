@@ -14,6 +14,9 @@ use assayd::spool::{Config, Spool, SpoolError};
 use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
+#[path = "common/allocator.rs"]
+mod allocator;
+
 /// Callers at the same time when it goes as fast as it can.
 const CALLERS: usize = 64;
 /// How long a delivery takes until it is settled.

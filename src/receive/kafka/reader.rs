@@ -395,6 +395,8 @@ fn consumer(
     for (name, value) in [
         ("partition.assignment.strategy", "cooperative-sticky"),
         ("topic.metadata.refresh.interval.ms", "30000"),
+        // The client's default is a second: after each moment in which `prefetch` is full, nothing would come for so long.
+        ("fetch.queue.backoff.ms", "20"),
     ] {
         if !config.properties.contains_key(name) {
             client.set(name, value);
