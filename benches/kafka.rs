@@ -27,20 +27,16 @@ use assayd::receive::{Acknowledge, Arrival, Door, Held, Kafka, Raw};
 use assayd::ticket::Promise;
 use bytes::Bytes;
 use prost::Message;
-use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 #[path = "common/allocator.rs"]
 mod allocator;
 #[path = "common/load.rs"]
 mod load;
+#[path = "common/topic.rs"]
+mod topic;
 
 use load::SPANS_PER_TRACE;
 
-const PARTITIONS: i32 = 4;
 /// Brings a span to about 1 KB.
 const PADDING: usize = 760;
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -71,34 +67,13 @@ impl Bench {
     async fn prepare(brokers: String, traces: u64) -> anyhow::Result<Self> {
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let topic = format!("bench-spans-{started}");
-        let client = || ClientConfig::new().set("bootstrap.servers", &brokers).clone();
-        let admin: AdminClient<DefaultClientContext> = client().create()?;
-        let new = NewTopic::new(&topic, PARTITIONS, TopicReplication::Fixed(1));
-        for made in admin.create_topics([&new], &AdminOptions::new()).await? {
-            made.map_err(|(topic, code)| anyhow::anyhow!("cannot make the topic {topic}: {code}"))?;
-        }
+        topic::make(&brokers, &topic).await?;
         let records: Vec<Bytes> = (0..traces)
             .map(|number| load::request(load::trace(number, PADDING)).encode_to_vec().into())
             .collect();
-        let producer: BaseProducer =
-            client().set("linger.ms", "20").set("compression.type", "lz4").create()?;
-        for (number, record) in records.iter().enumerate() {
-            let key = number.to_string();
-            let mut message = BaseRecord::to(&topic).key(&key).payload(&record[..]);
-            while let Err((error, back)) = producer.send(message) {
-                anyhow::ensure!(
-                    error == KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull),
-                    "cannot write the spans: {error}"
-                );
-                producer.poll(Duration::from_millis(20));
-                message = back;
-            }
-            producer.poll(Duration::ZERO);
-        }
-        producer.flush(PATIENCE)?;
-        let bytes: usize = records.iter().map(Bytes::len).sum();
+        let bytes = topic::fill(&brokers, &topic, records.iter().cloned())?;
         let spans = traces * SPANS_PER_TRACE;
-        println!("{traces} traces of {SPANS_PER_TRACE} spans, {} bytes a span, lz4", bytes as u64 / spans);
+        println!("{traces} traces of {SPANS_PER_TRACE} spans, {} bytes a span, lz4", bytes / spans);
         let broker_process = std::env::var("ASSAYD_TEST_BROKERS_PID").ok();
         Ok(Self { brokers, topic, broker_process, records })
     }

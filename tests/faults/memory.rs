@@ -1,17 +1,14 @@
 //! Memory under a load that comes in bursts: it levels off when the stores are full that are configured.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::routing::post;
-use axum::{Json, Router};
-use serde_json::{Value, json};
-
 use super::daemon::{Daemon, settings};
 use super::traffic::{Heard, Sender, heavy};
+
+#[path = "../../benches/common/scripted.rs"]
+mod scripted;
 
 /// Bytes that each trace has beside its story.
 const WEIGHT: usize = 8_000;
@@ -20,38 +17,6 @@ const BURST: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(5);
 /// What the second half may need beyond the first: bursts differ.
 const ALLOWANCE: u64 = 48;
-
-/// A decision model that finds everything grounded, behind HTTP: it costs the daemon nothing, so that the load can be high.
-async fn scripted() -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let app = Router::new()
-        .route("/v1/systemone", post(|Json(asked): Json<Value>| async move { Json(answer(&asked)) }));
-    tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
-    address
-}
-
-fn answer(asked: &Value) -> Value {
-    let questions = asked["questions"].as_object().unwrap();
-    let answers: BTreeMap<&String, Value> =
-        questions.iter().map(|(name, asked)| (name, one(asked))).collect();
-    json!({ "model": "scripted", "answers": answers, "usage": { "input_tokens": 1, "output_tokens": 1 } })
-}
-
-fn one(asked: &Value) -> Value {
-    let kind = asked["type"].as_str().unwrap();
-    let labels: Vec<String> = match &asked["criteria"] {
-        _ if kind == "noul" => return json!({ "type": "noul", "noul": 0.01 }),
-        Value::Object(options) => options.keys().cloned().collect(),
-        Value::Array(levels) => (0..levels.len()).map(|level| level.to_string()).collect(),
-        other => panic!("criteria of a {kind}: {other}"),
-    };
-    let best = labels.iter().position(|label| label == "grounded").unwrap_or(0);
-    let rest = 0.02 / (labels.len() - 1) as f64;
-    let probabilities: BTreeMap<&String, f64> =
-        labels.iter().enumerate().map(|(at, label)| (label, if at == best { 0.98 } else { rest })).collect();
-    json!({ "type": kind, kind: labels[best], "probabilities": probabilities, "confidence": 0.9 })
-}
 
 async fn send(endpoint: String, until: Instant, next: Arc<AtomicU32>) {
     let mut sender = Sender::new(endpoint);
@@ -71,7 +36,7 @@ async fn memory_levels_off_under_bursts() {
     let folder = tempfile::tempdir().unwrap();
     let model = format!(
         "{{ model: {{ systemone: {{ url: 'http://{}', model: scripted, check_model: false }} }} }}",
-        scripted().await
+        scripted::serve().await.unwrap()
     );
     let emit = format!(
         "{{ jsonl: {{ path: {}/verdicts.jsonl, fsync: never, rotate: {{ max_bytes: 16MiB, keep: 1 }} }} }}",
