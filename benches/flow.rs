@@ -60,7 +60,7 @@ async fn run(seconds: u64) -> anyhow::Result<()> {
         Some(JsonlConfig { path: verdicts.clone(), fsync: Fsync::Never, ..JsonlConfig::default() });
     let desk =
         decide::start_with(Scripted::new(|inquiry: &Inquiry| Ok(load::grounded(inquiry))), &config.decide)?;
-    let assayer = Assayer::new(&config, desk, None);
+    let assayer = Assayer::new(&config, desk, None)?;
     let app = App::bind_with(config, assayer).await?;
     let at = format!("http://{}", app.addresses().grpc.expect("it listens"));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -105,7 +105,7 @@ impl Bench {
             Scripted::new(|inquiry: &Inquiry| Ok(load::grounded(inquiry))),
             &config.decide,
         )?;
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None)?;
         let app = App::bind_with(config, assayer).await?;
         let feeding = (source == Source::Memory).then(|| (app.door(), self.records.clone()));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

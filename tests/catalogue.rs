@@ -174,10 +174,6 @@ fn story(row: &Json) -> Story {
     });
     let instructions = text("instructions").filter(|text| !text.is_empty());
     Story {
-        trace_id: None,
-        session_id: None,
-        service: None,
-        agents: Vec::new(),
         instructions: instructions
             .into_iter()
             .map(|text| Instructions { agents: Vec::new(), text })
@@ -186,9 +182,6 @@ fn story(row: &Json) -> Story {
         request: steps[0].text.clone(),
         steps,
         answer: Some(answer),
-        dialects: Vec::new(),
-        truncated: Vec::new(),
-        warnings: Vec::new(),
-        model: None,
+        ..Story::default()
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use assayd::convert::{read, story};
 use assayd::domain::{
-    Attributes, Closed, Event, LogRecord, Resource, Scope, Skip, Span, SpanId, SpanKind, Status, StepKind,
-    Time, Trace, TraceId, Value,
+    Attributes, Event, LogRecord, Resource, Skip, Span, SpanId, SpanKind, Status, StepKind, Time, Trace,
+    TraceId, Value,
 };
 use assayd::receive::read_files;
 use proptest::prelude::*;
@@ -44,34 +44,18 @@ fn span_id(number: u64) -> SpanId {
 fn span(number: u64, parent: Option<u64>, name: &str, pairs: &[(&str, &str)]) -> Span {
     let attributes = pairs.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
     Span {
-        trace_id: trace_id(),
-        span_id: span_id(number),
         parent_id: parent.map(span_id),
         name: name.to_owned(),
         kind: SpanKind::Internal,
         start: Time(1_000_000 + number * 1_000),
         end: Time(1_000_000 + number * 1_000 + 500),
-        status: Status::Unset,
         attributes,
-        events: Vec::new(),
-        links: Vec::new(),
-        dropped_attributes: 0,
-        resource: Arc::new(Resource::default()),
-        scope: Arc::new(Scope::default()),
+        ..Span::new(trace_id(), span_id(number))
     }
 }
 
 fn trace(spans: Vec<Span>) -> Trace {
-    Trace {
-        trace_id: trace_id(),
-        revision: 0,
-        spans,
-        logs: Vec::new(),
-        closed: Closed::Shutdown,
-        truncated: Vec::new(),
-        first_arrival: Time(0),
-        closed_at: Time(0),
-    }
+    Trace { spans, ..Trace::new(trace_id()) }
 }
 
 /// A model call of the GenAI conventions.
@@ -416,14 +400,12 @@ fn any_log() -> impl Strategy<Value = LogRecord> {
         pairs(),
     )
         .prop_map(|(span, time, name, body, pairs)| LogRecord {
-            trace_id: trace_id(),
             span_id: span.map(span_id),
             time: Time(time),
             event_name: name.to_owned(),
             body,
             attributes: pairs.into_iter().collect(),
-            resource: Arc::new(Resource::default()),
-            scope: Arc::new(Scope::default()),
+            ..LogRecord::new(trace_id())
         })
 }
 

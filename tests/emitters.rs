@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use assayd::convert::{join_runs, read, story};
 use assayd::domain::{
-    Attributes, Closed, Event, Json, LogRecord, Resource, Scope, Span, SpanId, SpanKind, Status, StepKind,
-    Story, Time, Trace, TraceId, Value,
+    Attributes, Event, Json, LogRecord, Span, SpanId, SpanKind, StepKind, Story, Time, Trace, TraceId, Value,
 };
 use assayd::receive::read_files;
 use serde_json::json;
@@ -40,40 +38,28 @@ fn attributes(json: Json) -> Attributes {
     map.into_iter().map(|(key, inner)| (key, value(inner))).collect()
 }
 
+fn trace_id() -> TraceId {
+    TraceId::try_from(&[9u8; 16][..]).unwrap()
+}
+
 fn id(number: u64) -> SpanId {
     SpanId::try_from(&number.to_be_bytes()[..]).unwrap()
 }
 
 fn span(number: u64, parent: u64, name: &str, pairs: Json) -> Span {
     Span {
-        trace_id: TraceId::try_from(&[9u8; 16][..]).unwrap(),
-        span_id: id(number),
         parent_id: (parent > 0).then(|| id(parent)),
         name: name.to_owned(),
         kind: SpanKind::Internal,
         start: Time(number * 1_000),
         end: Time(if parent == 0 { 90_000 } else { number * 1_000 + 900 }),
-        status: Status::Unset,
         attributes: attributes(pairs),
-        events: Vec::new(),
-        links: Vec::new(),
-        dropped_attributes: 0,
-        resource: Arc::new(Resource::default()),
-        scope: Arc::new(Scope::default()),
+        ..Span::new(trace_id(), id(number))
     }
 }
 
 fn trace(spans: Vec<Span>, logs: Vec<LogRecord>) -> Trace {
-    Trace {
-        trace_id: spans[0].trace_id,
-        revision: 0,
-        spans,
-        logs,
-        closed: Closed::Shutdown,
-        truncated: Vec::new(),
-        first_arrival: Time(0),
-        closed_at: Time(0),
-    }
+    Trace { spans, logs, ..Trace::new(trace_id()) }
 }
 
 fn assert_story(emitter: &str, story: &Story) {
@@ -282,14 +268,11 @@ fn azure_and_bare_texts_and_logfire_are_read() {
 fn records_of_the_aws_distribution_are_read() {
     let [u, call, result, answer] = openai_history();
     let record = |number: u64, history: Json, reply: &Json| LogRecord {
-        trace_id: TraceId::try_from(&[9u8; 16][..]).unwrap(),
         span_id: Some(id(number)),
         time: Time(number * 1_000 + 500),
         event_name: "strands.telemetry.tracer".to_owned(),
         body: value(json!({"input": {"messages": history}, "output": {"messages": [reply]}})),
-        attributes: Attributes::new(),
-        resource: Arc::new(Resource::default()),
-        scope: Arc::new(Scope::default()),
+        ..LogRecord::new(trace_id())
     };
     let bare = |number| span(number, 0, "chat", json!({"gen_ai.operation.name": "chat"}));
     let logs = vec![record(1, json!([u]), &call), record(2, json!([u, call, result]), &answer)];

@@ -159,7 +159,7 @@ impl Judge for Strict {
 
 async fn assayed(yaml: &str, desk: Desk, judge: Option<Arc<Strict>>, name: &str) -> (Vec<Verdict>, Value) {
     let judge = judge.map(|judge| judge as Arc<dyn Judge>);
-    let assayer = Assayer::new(&parsed(yaml), desk, judge);
+    let assayer = Assayer::new(&parsed(yaml), desk, judge).unwrap();
     let mut verdicts = Vec::new();
     for trace in traces(name) {
         verdicts.push(assayer.assay(&trace).await);
@@ -207,7 +207,7 @@ async fn each_evaluator_has_its_own_threshold_and_its_own_way_to_the_judge() {
         own("tone_poor", ", escalations_per_hour: 1"),
     );
     let judge = Arc::new(Strict::default());
-    let assayer = Assayer::new(&parsed(&yaml), desk(), Some(Arc::clone(&judge) as Arc<dyn Judge>));
+    let assayer = Assayer::new(&parsed(&yaml), desk(), Some(Arc::clone(&judge) as Arc<dyn Judge>)).unwrap();
     let trace = traces("openinference-langchain/s02").remove(0);
     let (first, second) = (assayer.assay(&trace).await, assayer.assay(&trace).await);
     assert_eq!(*judge.0.lock().unwrap(), [vec!["tone_asks", "tone_poor"], vec!["tone_asks"]]);
@@ -263,7 +263,7 @@ async fn what_finders_found_stands_unless_a_model_is_sure_that_it_is_nothing() {
             .unwrap()
     };
     let yaml = "evaluate: { grounding: false, use: [pii] }";
-    let sure = Assayer::new(&parsed(yaml), desk(), None).check(&request(text)).await;
+    let sure = Assayer::new(&parsed(yaml), desk(), None).unwrap().check(&request(text)).await;
     assert_eq!(
         (sure.answers["pii"].by.as_str(), sure.answers["pii"].label.as_deref()),
         ("local", Some("none"))
@@ -273,7 +273,7 @@ async fn what_finders_found_stands_unless_a_model_is_sure_that_it_is_nothing() {
         Ok(Reply { decisions, input_tokens: 1, truncated: false })
     };
     let unsure = decide::start_with(Scripted::new(unsure), &decide::Config::default()).unwrap();
-    let found = Assayer::new(&parsed(yaml), unsure, None).check(&request(text)).await;
+    let found = Assayer::new(&parsed(yaml), unsure, None).unwrap().check(&request(text)).await;
     let answer = &found.answers["pii"];
     assert_eq!(
         (answer.by.as_str(), answer.label.as_deref(), answer.pass),

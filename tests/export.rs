@@ -69,7 +69,7 @@ async fn a_daemon_never_evaluates_its_own_verdicts() {
         let endpoint = format!("http://127.0.0.1:{port}");
         config.emit.otlp = Some(OtlpConfig { endpoint, protocol, ..OtlpConfig::default() });
         let desk = decide::start_with(Scripted::new(grounds_everything), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None).unwrap();
         let app = App::bind_with(config, assayer).await.unwrap();
         let admin = app.addresses().admin;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -148,7 +148,7 @@ async fn a_daemon_never_evaluates_the_traces_of_its_own_work_whatever_name_they_
         ..TracesConfig::default()
     });
     let desk = decide::start_with(Scripted::new(grounds_everything), &decide::Config::default()).unwrap();
-    let assayer = Assayer::new(&config, desk, None);
+    let assayer = Assayer::new(&config, desk, None).unwrap();
     let app = App::bind_with(config, assayer).await.unwrap();
     let admin = app.addresses().admin;
     let (stop, stopped) = oneshot::channel::<()>();

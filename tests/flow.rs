@@ -64,7 +64,7 @@ impl House {
         config.emit.jsonl =
             Some(JsonlConfig { path: folder.path().join("verdicts.jsonl"), ..JsonlConfig::default() });
         adjust(&mut config);
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None).unwrap();
         let app = App::bind_with(config, assayer).await.unwrap();
         let at = app.addresses();
         let (stop, stopped) = oneshot::channel::<()>();

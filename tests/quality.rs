@@ -172,12 +172,6 @@ fn run_story(folder: &Path, expected: &Json, answer: &str) -> Story {
 fn told(steps: Vec<(StepKind, String)>) -> Story {
     let last = |kind| steps.iter().rfind(|(found, _)| *found == kind).map(|(_, text)| text.clone());
     Story {
-        trace_id: None,
-        session_id: None,
-        service: None,
-        agents: vec![],
-        instructions: Vec::new(),
-        tools: Vec::new(),
         request: last(StepKind::Request),
         answer: last(StepKind::Answer),
         steps: steps
@@ -185,10 +179,7 @@ fn told(steps: Vec<(StepKind, String)>) -> Story {
             .enumerate()
             .map(|(index, (kind, text))| Step { index, text: Some(text), ..Step::new(kind) })
             .collect(),
-        dialects: vec![],
-        truncated: vec![],
-        warnings: vec![],
-        model: None,
+        ..Story::default()
     }
 }
 

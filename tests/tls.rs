@@ -94,7 +94,7 @@ fn config(folder: &Path, adjust: impl FnOnce(&mut Config)) -> Config {
 impl House {
     async fn open(config: Config) -> Self {
         let desk = decide::start_with(Scripted::new(unsure), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None).unwrap();
         let app = App::bind_with(config, assayer).await.unwrap();
         let at = app.addresses();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -296,7 +296,7 @@ async fn files_that_cannot_be_used_stop_the_start_with_their_names() {
         let tls = TlsServer { certificate, key, client_ca: None };
         let config = config(folder.path(), |config| config.receive.tls = Some(tls));
         let desk = decide::start_with(Scripted::new(unsure), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None).unwrap();
         let Err(error) = App::bind_with(config, assayer).await else { panic!("it started: {word}") };
         let told = error.to_string();
         assert!(told.starts_with("receive.tls: ") && told.contains(word), "{told}");

@@ -9,12 +9,6 @@ use crate::domain::{EvidenceType, Json, Kind, Nobody, Questions, Step, StepKind,
 pub(super) fn story(steps: &[(StepKind, &str)]) -> Story {
     let last = |kind| steps.iter().rfind(|(found, _)| *found == kind).map(|(_, text)| (*text).to_owned());
     Story {
-        trace_id: None,
-        session_id: None,
-        service: None,
-        agents: vec![],
-        instructions: Vec::new(),
-        tools: Vec::new(),
         request: last(StepKind::Request),
         steps: steps
             .iter()
@@ -27,10 +21,7 @@ pub(super) fn story(steps: &[(StepKind, &str)]) -> Story {
             })
             .collect(),
         answer: last(StepKind::Answer),
-        dialects: vec![],
-        truncated: vec![],
-        warnings: vec![],
-        model: None,
+        ..Story::default()
     }
 }
 

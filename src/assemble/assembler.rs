@@ -179,12 +179,6 @@ impl<P> Assembler<P> {
         self.bytes
     }
 
-    /// When the first span of the oldest open trace arrived.
-    pub fn oldest_arrival(&self) -> Option<Time> {
-        let (_, trace_id) = self.oldest.first_key_value()?;
-        self.open.get(trace_id).map(|live| live.first_arrival)
-    }
-
     fn by_trace(&self, spans: Vec<Span>, logs: Vec<LogRecord>) -> Vec<Group> {
         let mut groups = Groups::default();
         for span in spans {

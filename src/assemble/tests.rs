@@ -6,9 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{
-    Attributes, ByteSize, Closed, LogRecord, Period, Resource, Span, SpanId, SpanKind, Status, Time, TraceId,
-};
+use crate::domain::{ByteSize, Closed, LogRecord, Period, Resource, Span, SpanId, SpanKind, Time, TraceId};
 
 const START: Time = Time(1_796_025_600_000_000_000);
 
@@ -31,33 +29,21 @@ fn span(id: u8, parent: u8) -> Span {
 
 fn span_of(trace: u8, id: u8, parent: u8) -> Span {
     Span {
-        trace_id: trace_id(trace),
-        span_id: span_id(id),
         parent_id: (parent != 0).then(|| span_id(parent)),
         name: "chat".into(),
         kind: SpanKind::Internal,
         start: Time(7),
         end: Time(3),
-        status: Status::Unset,
-        attributes: Attributes::new(),
-        events: Vec::new(),
-        links: Vec::new(),
-        dropped_attributes: 0,
-        resource: Arc::default(),
-        scope: Arc::default(),
+        ..Span::new(trace_id(trace), span_id(id))
     }
 }
 
 fn log(trace: u8, body: &str) -> LogRecord {
     LogRecord {
-        trace_id: trace_id(trace),
-        span_id: None,
         time: Time(5),
         event_name: "gen_ai.user.message".into(),
         body: body.into(),
-        attributes: Attributes::new(),
-        resource: Arc::default(),
-        scope: Arc::default(),
+        ..LogRecord::new(trace_id(trace))
     }
 }
 
@@ -249,7 +235,8 @@ fn the_oldest_trace_makes_room() {
     let closed = assembler.pop(at(3.0)).unwrap();
     assert_eq!((closed.trace.trace_id, closed.trace.closed), (trace_id(1), Closed::Evict));
     assert!(assembler.pop(at(3.0)).is_none());
-    assert_eq!(assembler.oldest_arrival(), Some(at(2.0)));
+    push(&mut assembler, 4.0, vec![span_of(4, 1, 9)]);
+    assert_eq!(assembler.pop(at(4.0)).unwrap().trace.trace_id, trace_id(2));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::message::messages;
 use super::offers::offers;
 use super::pseudo::rewrite;
 use super::talk::{Invocation, Message, ModelCall, Part, Pass, Retrieval, Role, Talk, ToolRun};
-use super::text::tells_error;
 use super::tree::Tree;
+use super::wrapping::tells_error;
 use crate::domain::{Json, LogRecord, Span, SpanId, Status, Time, Trace, Value};
 
 /// The spans of a trace in order of time, once each.
@@ -356,22 +356,15 @@ fn orphans(logs: &HashMap<Option<SpanId>, Vec<&LogRecord>>, spans: &[&Span], tre
 
 /// A span for records that have none.
 fn stand_in(log: &LogRecord) -> Span {
+    // It is never shown: the call has no span.
+    let span_id = SpanId::try_from(&[0xff; 8][..]).expect("eight bytes that are not all zero");
     Span {
-        trace_id: log.trace_id,
-        // The id is never shown: the call has no span.
-        span_id: SpanId::try_from(&[0xff; 8][..]).expect("eight bytes that are not all zero"),
-        parent_id: None,
-        name: String::new(),
-        kind: crate::domain::SpanKind::Unspecified,
         start: log.time,
         end: log.time,
-        status: Status::Unset,
         attributes: [("gen_ai.operation.name".to_owned(), Value::from("chat"))].into_iter().collect(),
-        events: Vec::new(),
-        links: Vec::new(),
-        dropped_attributes: 0,
         resource: std::sync::Arc::clone(&log.resource),
         scope: std::sync::Arc::clone(&log.scope),
+        ..Span::new(log.trace_id, span_id)
     }
 }
 

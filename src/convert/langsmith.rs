@@ -8,7 +8,7 @@ use serde_json::Map;
 
 use super::text::{pick, pick_str};
 use crate::domain::{
-    Attributes, Closed, Event, Json, Resource, Scope, Span, SpanId, SpanKind, Status, Time, Trace, TraceId,
+    Attributes, Event, Json, Resource, Scope, Span, SpanId, SpanKind, Status, Time, Trace, TraceId,
 };
 
 /// Nesting of runs beyond this is not followed.
@@ -44,18 +44,8 @@ pub fn traces_of_runs(values: &[Json]) -> Result<Vec<Trace>, NotRuns> {
         });
         slot.push(span);
     }
-    let trace = |trace_id: TraceId| {
-        Some(Trace {
-            trace_id,
-            revision: 0,
-            spans: by_trace.remove(&trace_id)?,
-            logs: Vec::new(),
-            closed: Closed::Shutdown,
-            truncated: Vec::new(),
-            first_arrival: Time(0),
-            closed_at: Time(0),
-        })
-    };
+    let trace =
+        |trace_id: TraceId| Some(Trace { spans: by_trace.remove(&trace_id)?, ..Trace::new(trace_id) });
     Ok(order.into_iter().filter_map(trace).collect())
 }
 

@@ -426,13 +426,15 @@ fn essence(schema: Option<&Json>) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
     use crate::convert::read;
-    use crate::domain::{Closed, Resource, Scope, SpanKind, Status, Story, Time, Trace};
+    use crate::domain::{Closed, SpanKind, Story, Time, Trace, TraceId};
+
+    fn trace_id() -> TraceId {
+        "0000000000000000000000000000000a".parse().unwrap()
+    }
 
     /// A model call of this agent that was told and offered so.
     fn call(number: u64, agent: &str, told: &str, offered: &str) -> Span {
@@ -449,33 +451,22 @@ mod tests {
         ];
         let attributes = attributes.map(|(key, text)| (key.to_owned(), Value::String(text)));
         Span {
-            trace_id: "0000000000000000000000000000000a".parse().unwrap(),
-            span_id: format!("{:016x}", number + 1).parse().unwrap(),
-            parent_id: None,
             name: "chat".to_owned(),
             kind: SpanKind::Client,
             start: Time(1_000 + number),
             end: Time(1_001 + number),
-            status: Status::Unset,
             attributes: attributes.into_iter().collect(),
-            events: Vec::new(),
-            links: Vec::new(),
-            dropped_attributes: 0,
-            resource: Arc::new(Resource::default()),
-            scope: Arc::new(Scope::default()),
+            ..Span::new(trace_id(), format!("{:016x}", number + 1).parse().unwrap())
         }
     }
 
     fn told(spans: Vec<Span>) -> Story {
         let trace = Trace {
-            trace_id: spans[0].trace_id,
-            revision: 0,
             spans,
-            logs: Vec::new(),
             closed: Closed::Root,
-            truncated: Vec::new(),
             first_arrival: Time(1),
             closed_at: Time(2),
+            ..Trace::new(trace_id())
         };
         read(&trace).unwrap()
     }

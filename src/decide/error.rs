@@ -51,12 +51,6 @@ pub enum DecideError {
         /// Whether another try may help.
         fault: Fault,
     },
-    /// It must not be asked, since what must be masked before it cannot be.
-    #[error("the decision model is not asked, since what must be masked cannot be: {reason}")]
-    Unmasked {
-        /// Why not.
-        reason: String,
-    },
 }
 
 impl DecideError {
@@ -79,7 +73,6 @@ impl DecideError {
             | DecideError::Miscounted { .. }
             | DecideError::NotFinite => Fault::Poison,
             DecideError::Remote { fault, .. } => *fault,
-            DecideError::Unmasked { .. } => Fault::Fatal,
         }
     }
 }

@@ -133,6 +133,26 @@ pub struct Span {
 }
 
 impl Span {
+    /// A span of which nothing is said but its ids.
+    pub fn new(trace_id: TraceId, span_id: SpanId) -> Self {
+        Self {
+            trace_id,
+            span_id,
+            parent_id: None,
+            name: String::new(),
+            kind: SpanKind::default(),
+            start: Time::default(),
+            end: Time::default(),
+            status: Status::default(),
+            attributes: Attributes::default(),
+            events: Vec::new(),
+            links: Vec::new(),
+            dropped_attributes: 0,
+            resource: Arc::default(),
+            scope: Arc::default(),
+        }
+    }
+
     /// Bytes that this span holds in memory, roughly; its resource and scope are shared and not counted.
     pub fn weight(&self) -> usize {
         let events: usize =
@@ -164,6 +184,20 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
+    /// A record of which nothing is said but its trace.
+    pub fn new(trace_id: TraceId) -> Self {
+        Self {
+            trace_id,
+            span_id: None,
+            time: Time::default(),
+            event_name: String::new(),
+            body: Value::Null,
+            attributes: Attributes::default(),
+            resource: Arc::default(),
+            scope: Arc::default(),
+        }
+    }
+
     /// Bytes that this record holds in memory, roughly.
     pub fn weight(&self) -> usize {
         size_of::<LogRecord>() + self.event_name.len() + self.body.weight() + self.attributes.weight()
@@ -221,4 +255,20 @@ pub struct Trace {
     pub first_arrival: Time,
     /// When it was closed, by this machine's clock.
     pub closed_at: Time,
+}
+
+impl Trace {
+    /// A trace without spans, complete since its input has ended, at no known time.
+    pub fn new(trace_id: TraceId) -> Self {
+        Self {
+            trace_id,
+            revision: 0,
+            spans: Vec::new(),
+            logs: Vec::new(),
+            closed: Closed::Shutdown,
+            truncated: Vec::new(),
+            first_arrival: Time::default(),
+            closed_at: Time::default(),
+        }
+    }
 }

@@ -106,7 +106,7 @@ pub struct Instructions {
 }
 
 /// What an agent did in one trace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Story {
     /// The trace; none for a story that did not come from one (`/v1/check`).
     pub trace_id: Option<TraceId>,

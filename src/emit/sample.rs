@@ -218,8 +218,6 @@ pub(crate) fn story() -> Story {
         session_id: Some("session-7".into()),
         service: Some("support-bot".into()),
         agents: vec!["refunds".into()],
-        instructions: Vec::new(),
-        tools: Vec::new(),
         request: Some("Where is order 7?".into()),
         steps: vec![
             step(0, StepKind::Request, "Where is order 7?"),
@@ -228,9 +226,7 @@ pub(crate) fn story() -> Story {
         ],
         answer: Some("Order 7 was shipped on 3 May.".into()),
         dialects: vec!["gen_ai".into()],
-        truncated: Vec::new(),
-        warnings: Vec::new(),
-        model: None,
+        ..Story::default()
     }
 }
 

@@ -55,7 +55,7 @@ impl Answerer {
             return Ok(Self::Judge(judge));
         }
         let desk = decide::start(&config.decide).map_err(StartError::from)?;
-        Ok(Self::Decider(discreet_desk(&config, desk)))
+        Ok(Self::Decider(discreet_desk(&config, desk).map_err(StartError::from)?))
     }
 
     /// Waits until it can answer.

@@ -51,7 +51,7 @@ pub fn open(config: Config, model: Option<&Backend>, judge: Option<&Backend>) ->
     let config = configure(config, model, judge)?;
     if model.is_some_and(Backend::is_judge) {
         let judge = judge::build_with(&config.judge, &config.evaluate.prompts()).map_err(StartError::from)?;
-        return Ok(Assayer::new(&config, nobody(), judge));
+        return Ok(Assayer::new(&config, nobody(), judge).map_err(StartError::from)?);
     }
     Ok(Assayer::start(&config)?)
 }

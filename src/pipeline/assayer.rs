@@ -17,7 +17,7 @@ use crate::domain::{Answers, Inquiry, Json, Session, Skip, Step, StepKind, Story
 use crate::emit::{Notes, stage_now};
 use crate::judge::{self, Judge, PriceBasis, Pricing};
 use crate::measure::Fitted;
-use crate::redact::Redactor;
+use crate::redact::PatternError;
 use crate::score::{Origin, Plan, Run};
 use crate::serve::CheckRequest;
 use crate::{convert, metrics, score};
@@ -40,9 +40,8 @@ impl Assayer {
     /// Loads the decision model and makes the judge's client, as `config` says. The model warms up meanwhile.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let desk = decide::start(&config.decide)?;
-        Redactor::new(&config.redact, config.redact.decider.as_deref())?;
         let judge = judge::build_with(&config.judge, &config.evaluate.prompts())?;
-        Ok(Self::new(config, desk, judge))
+        Ok(Self::new(config, desk, judge)?)
     }
 
     /// Waits until the decision model answers.
@@ -63,9 +62,10 @@ impl Assayer {
         }
     }
 
-    /// An assayer before a model that is loaded already.
-    pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Self {
-        let desk = discreet_desk(config, desk);
+    /// An assayer before a model that is loaded already. An error if what must be masked on the way to model or judge cannot be.
+    pub fn new(config: &Config, desk: Desk, judge: Option<Arc<dyn Judge>>) -> Result<Self, PatternError> {
+        let desk = discreet_desk(config, desk)?;
+        let judge = judge.map(|judge| discreet(&config.redact, judge)).transpose()?;
         let config = &calibrated(config, desk.fitted());
         let calibration = desk.fitted().map(Fitted::name);
         let prompts = judge.as_ref().map(|judge| judge.prompt_digest().to_owned());
@@ -97,14 +97,6 @@ impl Assayer {
             tell_price(pricing);
         }
         let allowances = Allowances::new(asking.evaluators().budgets());
-        let judge = judge.and_then(|judge| match discreet(&config.redact, judge) {
-            Ok(judge) => Some(judge),
-            Err(error) => {
-                // The configuration's own check has said so before; whoever goes past it gets no judge rather than a leak.
-                tracing::error!(%error, "the judge is not asked: what must be masked cannot be");
-                None
-            }
-        });
         let cascade = Cascade::new(desk, judge, config.decide.min_confidence)
             .with_allowances(allowances)
             .with_partitioning(config.judge.partition);
@@ -113,7 +105,7 @@ impl Assayer {
         let further: Vec<Arc<str>> = of_sessions.filter(|name| !names.contains(name)).collect();
         names.extend(further);
         let tally = Tally::new(names);
-        Self { asking, sessions, cascade, plan, tally, clock: Clock::start() }
+        Ok(Self { asking, sessions, cascade, plan, tally, clock: Clock::start() })
     }
 
     /// What it evaluates with and what each evaluator did since the start, for `GET /v1/status`.
@@ -330,18 +322,10 @@ fn story_of(request: &CheckRequest) -> Story {
     }
     add(StepKind::Answer, &request.response);
     Story {
-        trace_id: None,
-        session_id: None,
         service: request.service.clone(),
-        agents: Vec::new(),
-        instructions: Vec::new(),
-        tools: Vec::new(),
         request: request.query.clone(),
         steps,
         answer: Some(request.response.clone()),
-        dialects: Vec::new(),
-        truncated: Vec::new(),
-        warnings: Vec::new(),
-        model: None,
+        ..Story::default()
     }
 }

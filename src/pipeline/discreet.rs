@@ -20,21 +20,15 @@ pub fn discreet(config: &Config, judge: Arc<dyn Judge>) -> Result<Arc<dyn Judge>
     })
 }
 
-/// The decision model as it may be asked by this configuration: with a mask before it if it is elsewhere. If what must be masked
-/// cannot be, it answers nothing.
-pub fn discreet_desk(config: &config::Config, desk: Desk) -> Desk {
+/// The decision model as it may be asked by this configuration: with a mask before it if it is elsewhere.
+pub fn discreet_desk(config: &config::Config, desk: Desk) -> Result<Desk, PatternError> {
     if !config.decide.model.is_remote() {
-        return desk;
+        return Ok(desk);
     }
-    match Redactor::new(&config.redact, config.redact.decider.as_deref()) {
-        Ok(None) => desk,
-        Ok(Some(redactor)) => desk.behind(|desk| Arc::new(DiscreetDesk { desk, redactor })),
-        Err(error) => {
-            // The configuration's own check has said so before.
-            tracing::error!(%error, "the decision model is not asked: what must be masked cannot be");
-            desk.behind(|desk| Arc::new(Silenced { _desk: desk, reason: error.to_string() }))
-        }
-    }
+    Ok(match Redactor::new(&config.redact, config.redact.decider.as_deref())? {
+        Some(redactor) => desk.behind(|desk| Arc::new(DiscreetDesk { desk, redactor })),
+        None => desk,
+    })
 }
 
 struct DiscreetDesk {
@@ -50,20 +44,6 @@ impl Backend for DiscreetDesk {
             Some(masked) => Box::pin(self.desk.ask(masked)),
             None => Box::pin(async { Err(DecideError::Closed) }),
         }
-    }
-}
-
-/// Stands in for a model that must not be asked.
-struct Silenced {
-    /// Kept, so that its health can still be asked for.
-    _desk: Desk,
-    reason: String,
-}
-
-impl Backend for Silenced {
-    fn ask(&self, _: Inquiry) -> BoxFuture<'_, Result<Reply, DecideError>> {
-        let reason = self.reason.clone();
-        Box::pin(async move { Err(DecideError::Unmasked { reason }) })
     }
 }
 
@@ -177,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_remote_model_hears_markers_whoever_asks_it_and_nothing_if_a_pattern_cannot_be_used() {
+    async fn a_remote_model_hears_markers_whoever_asks_it_and_has_no_desk_if_a_pattern_cannot_be_used() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let curious = |heard: &Arc<Mutex<Vec<String>>>| {
             let heard = Arc::clone(heard);
@@ -194,13 +174,13 @@ mod tests {
             prompt: None,
         };
         let mut config = config::Config::default();
-        assert!(discreet_desk(&config, curious(&heard)).ask(inquiry()).await.is_ok());
+        assert!(discreet_desk(&config, curious(&heard)).unwrap().ask(inquiry()).await.is_ok());
         config.decide.model = crate::decide::ModelName::parse("systemone:http://127.0.0.1:1");
-        assert!(discreet_desk(&config, curious(&heard)).ask(inquiry()).await.is_ok());
+        assert!(discreet_desk(&config, curious(&heard)).unwrap().ask(inquiry()).await.is_ok());
         let wrong = crate::redact::Pattern { marker: "ORDER".into(), regex: "(".into() };
         config.redact.patterns = vec![wrong];
-        let refused = discreet_desk(&config, curious(&heard)).ask(inquiry()).await;
-        assert!(matches!(refused, Err(DecideError::Unmasked { reason }) if reason.contains("ORDER")));
+        let refused = discreet_desk(&config, curious(&heard)).err().unwrap();
+        assert!(matches!(refused, PatternError::Regex { marker, .. } if marker == "ORDER"));
         let heard: Vec<String> =
             heard.lock().unwrap().iter().filter(|text| text.contains("Write")).cloned().collect();
         assert_eq!(heard.len(), 2, "{heard:?}");

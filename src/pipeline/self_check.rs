@@ -109,7 +109,7 @@ mod tests {
     /// How probable a model holds each label of a claim that names `August`, and of one that does not.
     fn model(script: fn(&Inquiry) -> Result<Reply, DecideError>) -> Assayer {
         let desk: Desk = decide::start_with(Scripted::new(script), &decide::Config::default()).unwrap();
-        Assayer::new(&Config::default(), desk, None)
+        Assayer::new(&Config::default(), desk, None).unwrap()
     }
 
     fn reply(inquiry: &Inquiry, doubt: fn(bool) -> f64) -> Result<Reply, DecideError> {

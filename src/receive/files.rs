@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::value::RawValue;
 
 use crate::convert::{NotRuns, traces_of_runs};
-use crate::domain::{Closed, Json, LogRecord, Span, Time, Trace, TraceId};
+use crate::domain::{Json, Trace, TraceId};
 use crate::otlp::{DecodeError, Decoded, decode_any};
 
 /// A file may not unpack to more than this.
@@ -181,23 +181,10 @@ impl Reading<'_> {
 
     fn trace(&mut self, id: TraceId) -> &mut Trace {
         let place = *self.places.entry(id).or_insert_with(|| {
-            self.traces.push(empty(id));
+            self.traces.push(Trace::new(id));
             self.traces.len() - 1
         });
         &mut self.traces[place]
-    }
-}
-
-fn empty(trace_id: TraceId) -> Trace {
-    Trace {
-        trace_id,
-        revision: 0,
-        spans: Vec::<Span>::new(),
-        logs: Vec::<LogRecord>::new(),
-        closed: Closed::Shutdown,
-        truncated: Vec::new(),
-        first_arrival: Time(0),
-        closed_at: Time(0),
     }
 }
 

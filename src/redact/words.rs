@@ -187,10 +187,6 @@ mod tests {
             ..crate::domain::Step::new(StepKind::ToolCall)
         };
         let story = Story {
-            trace_id: None,
-            session_id: None,
-            service: None,
-            agents: Vec::new(),
             instructions: vec![Instructions { agents: Vec::new(), text: "Ask jane.roe@posteo.de.".into() }],
             tools: vec![OfferedTool {
                 name: "mail".into(),
@@ -201,11 +197,7 @@ mod tests {
             }],
             request: Some("jane.roe@posteo.de?".into()),
             steps: vec![step],
-            answer: None,
-            dialects: Vec::new(),
-            truncated: Vec::new(),
-            warnings: Vec::new(),
-            model: None,
+            ..Story::default()
         };
         let told = serde_json::to_string(&redactor().story(&story).0).unwrap();
         assert!(!told.contains("jane.roe") && !told.contains("s3cr3t"), "{told}");

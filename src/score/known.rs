@@ -76,53 +76,26 @@ fn bytes(hash: &mut Sha256, of: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::domain::{Closed, Span, SpanId, SpanKind, Status, Time, TraceId};
+    use crate::domain::{Span, SpanId, TraceId};
+
+    fn trace_id() -> TraceId {
+        TraceId::try_from(&[1; 16][..]).unwrap()
+    }
 
     fn span(id: u8) -> Span {
-        Span {
-            trace_id: TraceId::try_from(&[1; 16][..]).unwrap(),
-            span_id: SpanId::try_from(&[id; 8][..]).unwrap(),
-            parent_id: None,
-            name: String::new(),
-            kind: SpanKind::Internal,
-            start: Time(1),
-            end: Time(1),
-            status: Status::Unset,
-            attributes: Attributes::new(),
-            events: Vec::new(),
-            links: Vec::new(),
-            dropped_attributes: 0,
-            resource: Arc::default(),
-            scope: Arc::default(),
-        }
+        Span::new(trace_id(), SpanId::try_from(&[id; 8][..]).unwrap())
     }
 
     fn log(body: Value) -> LogRecord {
-        LogRecord {
-            trace_id: TraceId::try_from(&[1; 16][..]).unwrap(),
-            span_id: None,
-            time: Time(1),
-            event_name: String::new(),
-            body,
-            attributes: Attributes::new(),
-            resource: Arc::default(),
-            scope: Arc::default(),
-        }
+        LogRecord { body, ..LogRecord::new(trace_id()) }
     }
 
     fn of(spans: &[u8], logs: &[Value]) -> String {
         known(&Trace {
-            trace_id: TraceId::try_from(&[1; 16][..]).unwrap(),
-            revision: 0,
             spans: spans.iter().map(|id| span(*id)).collect(),
             logs: logs.iter().map(|body| log(body.clone())).collect(),
-            closed: Closed::Root,
-            truncated: Vec::new(),
-            first_arrival: Time(1),
-            closed_at: Time(2),
+            ..Trace::new(trace_id())
         })
     }
 

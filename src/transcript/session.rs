@@ -115,19 +115,12 @@ impl Session {
         let truncated =
             if is_cut { vec![format!("tool output: its last {max_chars} characters")] } else { vec![] };
         let story = Story {
-            trace_id: None,
-            session_id: None,
-            service: None,
-            agents: Vec::new(),
-            instructions: Vec::new(),
-            tools: Vec::new(),
             request: request.and_then(|step| step.text.clone()),
             steps: kept,
             answer: Some(answer.to_owned()),
             dialects: vec!["transcript".to_owned()],
             truncated,
-            warnings: Vec::new(),
-            model: None,
+            ..Story::default()
         };
         let of_turn = story.steps.iter().filter(|step| {
             step.turn == self.turn && step.kind == StepKind::Observation && step.call_id.is_some()

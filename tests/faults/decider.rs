@@ -56,7 +56,7 @@ async fn a_decision_model_that_fails_in_any_way_makes_no_score_and_loses_no_trac
     let desk =
         decide::start_with(Scripted::new(move |inquiry: &Inquiry| moody(&calls, inquiry)), &config.decide)
             .unwrap();
-    let assayer = Assayer::new(&config, desk, None);
+    let assayer = Assayer::new(&config, desk, None).unwrap();
     let app = App::bind_with(config, assayer).await.unwrap();
     let endpoint = format!("http://{}", app.addresses().grpc.unwrap());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -60,7 +60,7 @@ impl House {
         config.score.regenerate = 0.3;
         adjust(&mut config);
         let desk = decide::start_with(Scripted::new(script), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None).unwrap();
         let app = App::bind_with(config, assayer).await.unwrap();
         let admin = format!("http://{}", app.addresses().admin);
         let (stop, stopped) = oneshot::channel::<()>();

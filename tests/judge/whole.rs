@@ -185,7 +185,7 @@ async fn only_what_the_model_is_unsure_of_goes_out_in_one_request_with_the_evide
     let config = config::parse(&yaml, "test").unwrap();
     let desk = decide::start_with(decide::Scripted::new(decided), &config.decide).unwrap();
     let judge = build(&config.judge).unwrap();
-    let assayer = Assayer::new(&config, desk, judge);
+    let assayer = Assayer::new(&config, desk, judge).unwrap();
     let evidence =
         "Footwear may be returned within 30 days.\n  Returns of footwear are free of charge: section 7.";
     let request = CheckRequest {

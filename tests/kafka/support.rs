@@ -344,7 +344,7 @@ impl House {
         config.emit.jsonl = Some(JsonlConfig { path, ..JsonlConfig::default() });
         adjust(&mut config);
         let desk = decide::start_with(Scripted::new(all_is_grounded), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None);
+        let assayer = Assayer::new(&config, desk, None).unwrap();
         let app = App::bind_with(config, assayer).await.unwrap();
         let at = app.addresses();
         let (stop, stopped) = oneshot::channel::<()>();

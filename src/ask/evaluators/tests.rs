@@ -6,8 +6,8 @@ use super::*;
 use crate::ask::Config;
 use crate::ask::tests::story;
 use crate::domain::{
-    Attributes, Closed, Instructions, Json, Kind, OfferedTool, Questions, Resource, Scope, Span, SpanKind,
-    Status, StepKind, Story, Subject, Time, Trace,
+    Attributes, Closed, Instructions, Json, Kind, OfferedTool, Questions, Resource, Span, SpanKind, StepKind,
+    Story, Subject, Time, Trace,
 };
 
 fn config(yaml: &str) -> EvaluateConfig {
@@ -53,31 +53,22 @@ fn trace(id: u128) -> Trace {
     resource.push("deployment.environment.name", "production");
     let mut attributes = Attributes::new();
     attributes.push("tenant", 17i64);
+    let trace_id = format!("{id:032x}").parse().unwrap();
     let span = Span {
-        trace_id: format!("{id:032x}").parse().unwrap(),
-        span_id: "00000000000000a1".parse().unwrap(),
-        parent_id: None,
         name: "turn".to_owned(),
         kind: SpanKind::Internal,
         start: Time(1),
         end: Time(2),
-        status: Status::Unset,
         attributes,
-        events: vec![],
-        links: vec![],
-        dropped_attributes: 0,
         resource: std::sync::Arc::new(Resource { attributes: resource }),
-        scope: std::sync::Arc::new(Scope::default()),
+        ..Span::new(trace_id, "00000000000000a1".parse().unwrap())
     };
     Trace {
-        trace_id: span.trace_id,
-        revision: 0,
         spans: vec![span],
-        logs: vec![],
         closed: Closed::Root,
-        truncated: vec![],
         first_arrival: Time(1),
         closed_at: Time(2),
+        ..Trace::new(trace_id)
     }
 }
 

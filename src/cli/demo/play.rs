@@ -14,7 +14,7 @@ use prost::Message;
 use tonic::codec::CompressionEncoding;
 
 use crate::convert;
-use crate::domain::{Closed, Story, Time, Trace, TraceId};
+use crate::domain::{Story, Trace, TraceId};
 use crate::otlp;
 
 /// Spans or log records in one request: small, as exporters under load send them.
@@ -94,10 +94,10 @@ pub fn recording() -> anyhow::Result<Recording> {
         }
         let decoded = otlp::decode_any(bytes).with_context(|| (*name).to_owned())?;
         for span in decoded.spans {
-            traces.entry(span.trace_id).or_insert_with(|| empty(span.trace_id)).spans.push(span);
+            traces.entry(span.trace_id).or_insert_with(|| Trace::new(span.trace_id)).spans.push(span);
         }
         for log in decoded.logs {
-            traces.entry(log.trace_id).or_insert_with(|| empty(log.trace_id)).logs.push(log);
+            traces.entry(log.trace_id).or_insert_with(|| Trace::new(log.trace_id)).logs.push(log);
         }
     }
     Ok(Recording { runs: lanes.len(), requests: interleaved(lanes.into_values().collect()), traces })
@@ -115,20 +115,6 @@ pub async fn send(address: SocketAddr, requests: Vec<Request>) -> anyhow::Result
         }
     }
     Ok(())
-}
-
-fn empty(trace_id: TraceId) -> Trace {
-    let unknown = Time::default();
-    Trace {
-        trace_id,
-        revision: 0,
-        spans: Vec::new(),
-        logs: Vec::new(),
-        closed: Closed::Shutdown,
-        truncated: Vec::new(),
-        first_arrival: unknown,
-        closed_at: unknown,
-    }
 }
 
 fn cut_traces(request: ExportTraceServiceRequest) -> Vec<Request> {

@@ -31,12 +31,9 @@ fn story() -> Story {
         ..Step::new(kind)
     };
     Story {
-        trace_id: None,
         session_id: Some("s-1".to_owned()),
         service: Some("support-bot".to_owned()),
         agents: vec!["triage".to_owned(), "refunds".to_owned()],
-        instructions: Vec::new(),
-        tools: Vec::new(),
         request: Some("?".to_owned()),
         steps: vec![
             step(StepKind::Request, "triage", "00000000000000a1"),
@@ -44,10 +41,9 @@ fn story() -> Story {
             step(StepKind::Answer, "refunds", "00000000000000a1"),
         ],
         answer: Some("x".to_owned()),
-        dialects: vec![],
         truncated: vec!["request: cut by the sender".to_owned()],
-        warnings: vec![],
         model: Some("gpt-6".to_owned()),
+        ..Story::default()
     }
 }
 
