@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assayd::config;
-use assayd::metrics::{ALL, Metric, Values};
+use assayd::metrics::{self, Metric, Values};
 use serde_json::Value;
 
 /// Labels that Prometheus adds to what it scrapes, or to alerts.
@@ -176,7 +176,8 @@ fn metric(name: &str) -> Option<&'static Metric> {
             .iter()
             .any(|part| metric.kind.as_str() == "histogram" && name.strip_suffix(part) == Some(metric.name))
     };
-    ALL.iter().find(|metric| metric.name == name && metric.kind.as_str() != "histogram" || histogram(metric))
+    metrics::all()
+        .find(|metric| metric.name == name && metric.kind.as_str() != "histogram" || histogram(metric))
 }
 
 /// What an expression says that the catalogue, or the recorded rules, do not know.
@@ -381,7 +382,7 @@ fn runbooks_name_only_metrics_and_settings_that_exist() {
         for code in page.split('`').skip(1).step_by(2) {
             let (found, _) = selectors(code);
             for Selector { metric: name, .. } in found.iter().filter(|s| s.metric.starts_with("assayd_")) {
-                let whole = metric(name).is_some() || ALL.iter().any(|metric| metric.name == name);
+                let whole = metric(name).is_some() || metrics::all().any(|metric| metric.name == name);
                 assert!(whole, "{} names {name}", file.display());
             }
             // `room.key` of the configuration.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use super::catalogue::ALL;
+use super::catalogue::all;
 use super::metric::{Kind, Metric};
 
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
@@ -51,7 +51,7 @@ pub fn install() -> Result<Handle, AlreadyInstalled> {
 
 /// Describes every metric to the recorder of this thread or process and sets those with closed labels to 0.
 pub fn describe() {
-    for metric in ALL {
+    for metric in all() {
         metric.describe();
         metric.set_out();
     }
@@ -59,7 +59,7 @@ pub fn describe() {
 
 pub(super) fn recorder() -> PrometheusRecorder {
     let mut builder = PrometheusBuilder::new();
-    for metric in ALL {
+    for metric in all() {
         if let Kind::Histogram { buckets } = metric.kind {
             builder = builder
                 .set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
@@ -71,7 +71,7 @@ pub(super) fn recorder() -> PrometheusRecorder {
 
 /// Sums with fractions are kept in gauges, since the recorder's counters are whole numbers; for Prometheus they are counters.
 fn declared_as_counters(text: String) -> String {
-    let sums = ALL.iter().filter(|metric| matches!(metric.kind, Kind::Sum));
+    let sums = all().filter(|metric| matches!(metric.kind, Kind::Sum));
     sums.fold(text, |text, Metric { name, .. }| {
         text.replace(&format!("# TYPE {name} gauge\n"), &format!("# TYPE {name} counter\n"))
     })

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::catalogue::ALL;
+use super::catalogue::all;
 use super::metric::{Kind, Values};
 
 const HEAD: &str = "\
@@ -16,7 +16,7 @@ values that senders choose are bounded: those beyond the bound are counted as `o
 /// The page.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
-    for metric in ALL {
+    for metric in all() {
         // Writing to a string cannot fail.
         write!(
             page,

@@ -1,6 +1,6 @@
 //! Holds rendered metrics to the catalogue.
 
-use super::catalogue::ALL;
+use super::catalogue::all;
 use super::metric::{Kind, Values};
 
 /// What `rendered` (Prometheus text) holds against the catalogue: unknown names, labels or values of closed labels.
@@ -16,7 +16,7 @@ pub fn strays(rendered: &str) -> Vec<String> {
 fn stray(line: &str) -> Option<String> {
     let name_end = line.find(['{', ' ']).unwrap_or(line.len());
     let series = &line[..name_end];
-    let Some(metric) = ALL.iter().find(|metric| {
+    let Some(metric) = all().find(|metric| {
         metric.name == series
             || matches!(metric.kind, Kind::Histogram { .. })
                 && ["_bucket", "_sum", "_count"]
