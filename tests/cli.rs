@@ -1,6 +1,6 @@
 //! The program as its users meet it: arguments, exit codes, signals.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -251,11 +251,25 @@ fn daemon(
     (daemon, log, said)
 }
 
+/// What a daemon that said this says at `/metrics`.
+fn metrics(said: &str) -> String {
+    let address = said.split("admin=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 #[test]
 fn a_terminated_daemon_stops_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let (mut daemon, log, said) = daemon(&folder, Stdio::null());
     assert!(said.contains("console") && said.contains("http://127.0.0.1:"), "{said}");
+    let metrics = metrics(&said);
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(metrics.contains(&format!("assayd_build_info{{version=\"{version}\"")), "{metrics}");
+    assert!(!metrics.contains("assayd_process_start_time_seconds 0\n"), "{metrics}");
     let killed = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().unwrap();
     assert!(killed.success());
     // The rest of the log is read so that the daemon never waits for us.

@@ -94,6 +94,28 @@ fn every_room_has_a_floor_and_every_floor_a_room() {
     assert_eq!(found, planned);
 }
 
+/// A metric that nobody records would be a lie on the page of metrics.
+#[test]
+fn every_function_of_the_metrics_is_called() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let code = |file: &PathBuf| {
+        let text = fs::read_to_string(file).unwrap();
+        without_comments(text.split("#[cfg(test)]\nmod ").next().unwrap())
+    };
+    let files = rust_files(&root);
+    let (own, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        files.iter().partition(|file| file.starts_with(root.join("metrics/catalogue")));
+    let own: String = own.into_iter().map(code).collect();
+    let others: String = others.into_iter().map(code).collect();
+    let names: Vec<&str> =
+        own.split("\npub fn ").skip(1).map(|rest| rest.split('(').next().unwrap()).collect();
+    assert!(names.contains(&"process_started") && names.len() > 80, "{names:?}");
+    let is_called =
+        |name: &str| others.contains(&format!("metrics::{name}(")) || own.contains(&format!("    {name}("));
+    let idle: Vec<&&str> = names.iter().filter(|name| !is_called(name)).collect();
+    assert!(idle.is_empty(), "nobody calls {idle:?}");
+}
+
 #[test]
 fn the_inspector_sees_what_it_should() {
     let is_file = |room: &str, inner: &str| room == "convert" && inner == "dialects";

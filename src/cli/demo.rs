@@ -12,7 +12,6 @@ use anyhow::{Context, bail};
 use super::{Voice, table};
 use crate::config::Config;
 use crate::domain::{ByteSize, Period, Story, TraceId, Verdict};
-use crate::metrics;
 use crate::pipeline::{Addresses, App};
 use crate::receive::{Acknowledge, Grpc, Http};
 
@@ -34,7 +33,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config();
     super::log(&config.log, Voice::Quiet)?;
-    metrics::install()?;
+    super::count()?;
     super::runtime()?.block_on(async move {
         let signals = super::serve::Signals::listen()?;
         let app = App::bind(config).await?;

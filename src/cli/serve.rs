@@ -8,9 +8,9 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Voice;
+use crate::config;
 use crate::config::Role;
 use crate::pipeline::{App, Ended, Gateway};
-use crate::{config, metrics};
 
 /// Run the daemon: spans in over OTLP, verdicts out
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         config.decide.model = crate::decide::ModelName::parse(model);
     }
     super::log(&config.log, Voice::Full)?;
-    metrics::install()?;
+    super::count()?;
     super::runtime()?.block_on(async move {
         let signals = Signals::listen()?;
         if config.role == Role::Gateway {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser};
 
-use super::Cli;
+use super::command::Cli;
 
 /// Wider lines are broken by clap where there is no terminal, and an example that is broken cannot be copied.
 const WIDEST: usize = 100;

@@ -115,6 +115,7 @@ impl App {
                 "other machines can reach this listener without a token or a certificate; see docs/security.md"
             );
         }
+        let metrics = metrics::install()?;
         metrics::receive_limit(config.receive.max_bytes.as_usize());
         metrics::spool_limit(stored.as_ref().map_or(0, |_| config.spool.max_bytes.0));
         Ok(Self {
@@ -122,7 +123,7 @@ impl App {
             assayer: Arc::new(assayer),
             sinks: Arc::new(sinks),
             traces,
-            metrics: metrics::install()?,
+            metrics,
             stored,
             config,
             addresses,

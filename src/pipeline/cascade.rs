@@ -238,8 +238,11 @@ fn decided(inquiry: &Inquiry, reply: Result<Reply, DecideError>, answers: &mut A
     };
     answers.usage.decider_tokens += reply.input_tokens;
     let cut = "evidence: the decision model read the parts nearest to each question";
-    if reply.truncated && !answers.truncated.iter().any(|known| known == cut) {
-        answers.truncated.push(cut.to_owned());
+    if reply.truncated {
+        metrics::ask_evidence_cut(inquiry.questions.len());
+        if !answers.truncated.iter().any(|known| known == cut) {
+            answers.truncated.push(cut.to_owned());
+        }
     }
     for (question, decision) in inquiry.questions.iter().zip(reply.decisions) {
         let response = match decision.and_then(|decision| sound(question, decision)) {

@@ -43,8 +43,8 @@ impl Gateway {
             http: address("receive.http", http.as_ref())?,
             admin: admin.local_addr().map_err(|source| unbound("serve", config.serve.listen, source))?,
         };
-        metrics::receive_limit(config.receive.max_bytes.as_usize());
         let metrics = metrics::install()?;
+        metrics::receive_limit(config.receive.max_bytes.as_usize());
         Ok(Self { config, addresses, grpc, http, admin, access, relay, metrics })
     }
 
