@@ -2,6 +2,7 @@
 
 mod kafka;
 mod otlp;
+mod receiver;
 mod traces;
 mod webhook;
 
@@ -13,7 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::kafka::{KafkaConfig, ValueFormat, VerdictLetters};
-pub use self::otlp::{OtlpCompression, OtlpConfig, OtlpProtocol};
+pub use self::otlp::OtlpConfig;
+pub(super) use self::receiver::Receiver;
+pub use self::receiver::{OtlpCompression, OtlpProtocol};
 pub use self::traces::TracesConfig;
 pub use self::webhook::WebhookConfig;
 

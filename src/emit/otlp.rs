@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use self::records::{Style, records, request};
 use super::config::OtlpConfig;
-use super::receiver::{Accepted, Address, Client, Failure};
+use super::receiver::{Accepted, Client, Failure};
 use super::{EmitError, Sink};
 use crate::domain::{Outcome, Verdict};
 use crate::error::Fault;
@@ -53,7 +53,7 @@ impl Otlp {
     /// Reads certificates and starts the task. The receiver need not be there yet. Must be called within a tokio runtime.
     pub fn open(config: &OtlpConfig) -> Result<Self, EmitError> {
         let client =
-            Client::new(Address::from(config)).map_err(|message| failed(message.into(), Fault::Fatal))?;
+            Client::new(config.receiver()).map_err(|message| failed(message.into(), Fault::Fatal))?;
         let (jobs, waiting) = mpsc::channel(WAITING);
         tokio::spawn(run(waiting, client, config.batch.get(), config.linger.0));
         Ok(Self { jobs, style: Style { texts: config.texts }, skipped: config.skipped })

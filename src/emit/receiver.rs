@@ -21,7 +21,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::config::{OtlpCompression, OtlpConfig, OtlpProtocol, TracesConfig};
+use super::config::{OtlpCompression, OtlpProtocol, Receiver};
 use super::web;
 use crate::error::Fault;
 use crate::net::TlsClient;
@@ -59,46 +59,11 @@ impl Failure {
     }
 }
 
-/// Where a receiver is, and how it is spoken to.
-#[derive(Debug, Clone)]
-pub(super) struct Address {
-    pub endpoint: String,
-    pub protocol: OtlpProtocol,
-    pub headers: BTreeMap<String, Secret>,
-    pub compression: OtlpCompression,
-    pub timeout: Duration,
-    pub tls: Option<TlsClient>,
-}
-
-impl From<&OtlpConfig> for Address {
-    fn from(config: &OtlpConfig) -> Self {
-        Self {
-            endpoint: config.endpoint.clone(),
-            protocol: config.protocol,
-            headers: config.headers.clone(),
-            compression: config.compression,
-            timeout: config.timeout.0,
-            tls: config.tls.clone(),
-        }
-    }
-}
-
-impl From<&TracesConfig> for Address {
-    fn from(config: &TracesConfig) -> Self {
-        Self {
-            endpoint: config.endpoint.clone(),
-            protocol: config.protocol,
-            headers: config.headers.clone(),
-            compression: config.compression,
-            timeout: config.timeout.0,
-            tls: config.tls.clone(),
-        }
-    }
-}
-
 /// The receiver's client.
 pub(super) struct Client {
-    address: Address,
+    headers: BTreeMap<String, Secret>,
+    compression: OtlpCompression,
+    timeout: Duration,
     wire: Wire,
 }
 
@@ -109,68 +74,81 @@ enum Wire {
 
 impl Client {
     /// Reads certificates; connects to nothing.
-    pub(super) fn new(address: Address) -> Result<Self, String> {
-        let wire = match address.protocol {
-            OtlpProtocol::Grpc => Wire::Grpc(channel(&address)?),
+    pub(super) fn new(receiver: Receiver) -> Result<Self, String> {
+        let wire = match receiver.protocol {
+            OtlpProtocol::Grpc => Wire::Grpc(channel(receiver)?),
             OtlpProtocol::Http => {
-                let client = web::client(address.timeout, address.tls.as_ref())?.build();
-                let base = Url::parse(&address.endpoint)
-                    .map_err(|error| format!("{}: {error}", address.endpoint))?;
+                let client = web::client(receiver.timeout, receiver.tls)?.build();
+                let base = Url::parse(receiver.endpoint)
+                    .map_err(|error| format!("{}: {error}", receiver.endpoint))?;
                 Wire::Http(client.map_err(|error| error.to_string())?, base)
             }
         };
         // A secret that is not there should show at the start; later ones are read per request.
-        web::headers(&address.headers)?;
-        Ok(Self { address, wire })
+        web::headers(receiver.headers)?;
+        let Receiver { compression, timeout, .. } = receiver;
+        Ok(Self { headers: receiver.headers.clone(), compression, timeout, wire })
     }
 
     /// Sends log records in one request.
     pub(super) async fn logs(&self, request: ExportLogsServiceRequest) -> Result<Accepted, Failure> {
-        let response = match &self.wire {
-            Wire::Grpc(channel) => {
-                let mut client = LogsServiceClient::new(channel.clone());
-                if let Some(encoding) = self.encoding() {
-                    client = client.send_compressed(encoding);
-                }
-                let answer = client.export(self.call(request)?).await;
-                answer.map_err(|status| of_status(&status))?.into_inner()
+        let encoding = self.encoding();
+        let export = |channel, call| async move {
+            let mut client = LogsServiceClient::new(channel);
+            if let Some(encoding) = encoding {
+                client = client.send_compressed(encoding);
             }
-            Wire::Http(client, base) => {
-                let body = self.post(client, at(base, "/v1/logs"), request.encode_to_vec()).await?;
-                ExportLogsServiceResponse::decode(&*body).unwrap_or_default()
-            }
+            client.export(call).await
         };
-        let Some(partial) = response.partial_success else { return Ok(Accepted::default()) };
+        let answer: ExportLogsServiceResponse = self.exchange("/v1/logs", request, export).await?;
+        let partial = answer.partial_success.unwrap_or_default();
         Ok(Accepted::of(partial.rejected_log_records, partial.error_message))
     }
 
     /// Sends spans in one request.
     pub(super) async fn traces(&self, request: ExportTraceServiceRequest) -> Result<Accepted, Failure> {
-        let response = match &self.wire {
+        let encoding = self.encoding();
+        let export = |channel, call| async move {
+            let mut client = TraceServiceClient::new(channel);
+            if let Some(encoding) = encoding {
+                client = client.send_compressed(encoding);
+            }
+            client.export(call).await
+        };
+        let answer: ExportTraceServiceResponse = self.exchange("/v1/traces", request, export).await?;
+        let partial = answer.partial_success.unwrap_or_default();
+        Ok(Accepted::of(partial.rejected_spans, partial.error_message))
+    }
+
+    /// One request and its answer: over gRPC by `export`, the generated client's method, over HTTP by the signal's path.
+    async fn exchange<Q: Message, A: Message + Default, F>(
+        &self,
+        signal: &str,
+        request: Q,
+        export: impl FnOnce(Channel, tonic::Request<Q>) -> F,
+    ) -> Result<A, Failure>
+    where
+        F: Future<Output = Result<tonic::Response<A>, Status>>,
+    {
+        match &self.wire {
             Wire::Grpc(channel) => {
-                let mut client = TraceServiceClient::new(channel.clone());
-                if let Some(encoding) = self.encoding() {
-                    client = client.send_compressed(encoding);
-                }
-                let answer = client.export(self.call(request)?).await;
-                answer.map_err(|status| of_status(&status))?.into_inner()
+                let answer = export(channel.clone(), self.call(request)?).await;
+                Ok(answer.map_err(|status| of_status(&status))?.into_inner())
             }
             Wire::Http(client, base) => {
-                let body = self.post(client, at(base, "/v1/traces"), request.encode_to_vec()).await?;
-                ExportTraceServiceResponse::decode(&*body).unwrap_or_default()
+                let body = self.post(client, at(base, signal), request.encode_to_vec()).await?;
+                Ok(A::decode(&*body).unwrap_or_default())
             }
-        };
-        let Some(partial) = response.partial_success else { return Ok(Accepted::default()) };
-        Ok(Accepted::of(partial.rejected_spans, partial.error_message))
+        }
     }
 
     /// The headers with their secrets. One that cannot be read may be there again soon: its file is being replaced.
     fn headers(&self) -> Result<HeaderMap, Failure> {
-        web::headers(&self.address.headers).map_err(|message| Failure::later(message, None))
+        web::headers(&self.headers).map_err(|message| Failure::later(message, None))
     }
 
     fn encoding(&self) -> Option<CompressionEncoding> {
-        match self.address.compression {
+        match self.compression {
             OtlpCompression::Gzip => Some(CompressionEncoding::Gzip),
             OtlpCompression::None => None,
         }
@@ -179,7 +157,7 @@ impl Client {
     fn call<T>(&self, request: T) -> Result<tonic::Request<T>, Failure> {
         let mut call = tonic::Request::new(request);
         *call.metadata_mut() = MetadataMap::from_headers(self.headers()?);
-        call.set_timeout(self.address.timeout);
+        call.set_timeout(self.timeout);
         Ok(call)
     }
 
@@ -187,7 +165,7 @@ impl Client {
     async fn post(&self, client: &reqwest::Client, url: Url, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
         let mut post =
             client.post(url).headers(self.headers()?).header(CONTENT_TYPE, "application/x-protobuf");
-        post = match self.address.compression {
+        post = match self.compression {
             OtlpCompression::Gzip => post.header(CONTENT_ENCODING, "gzip").body(gzip(&bytes)),
             OtlpCompression::None => post.body(bytes),
         };
@@ -207,21 +185,20 @@ impl Accepted {
     }
 }
 
-fn channel(address: &Address) -> Result<Channel, String> {
-    let wrong = |error: tonic::transport::Error| format!("{}: {error}", address.endpoint);
-    let mut endpoint = Endpoint::from_shared(address.endpoint.clone())
+fn channel(receiver: Receiver) -> Result<Channel, String> {
+    let wrong = |error: tonic::transport::Error| format!("{}: {error}", receiver.endpoint);
+    let mut endpoint = Endpoint::from_shared(receiver.endpoint.to_owned())
         .map_err(wrong)?
         .user_agent(concat!("assayd/", env!("CARGO_PKG_VERSION")))
         .map_err(wrong)?
-        .connect_timeout(address.timeout)
-        .timeout(address.timeout);
-    if address.endpoint.starts_with("https://") {
-        let files = address.tls.clone().unwrap_or_default();
+        .connect_timeout(receiver.timeout)
+        .timeout(receiver.timeout);
+    if receiver.endpoint.starts_with("https://") {
         let mut tls = ClientTlsConfig::new().with_native_roots();
-        if let Some(path) = &files.ca {
+        if let Some(TlsClient { ca: Some(path), .. }) = receiver.tls {
             tls = tls.ca_certificate(Certificate::from_pem(web::pem(path)?));
         }
-        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key) {
+        if let Some(TlsClient { certificate: Some(certificate), key: Some(key), .. }) = receiver.tls {
             tls = tls.identity(Identity::from_pem(web::pem(certificate)?, web::pem(key)?));
         }
         endpoint = endpoint.tls_config(tls).map_err(wrong)?;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 pub use self::task::TracesTask;
 use super::EmitError;
 use super::config::TracesConfig;
-use super::receiver::{Address, Client};
+use super::receiver::Client;
 use crate::domain::{Attributes, Resource, Scope, Span, SpanId, SpanKind, Status, Time, TraceId, Value};
 use crate::error::Fault;
 use crate::metrics;
@@ -70,7 +70,7 @@ impl Traces {
     pub fn open(config: Option<&TracesConfig>) -> Result<(Self, TracesTask), EmitError> {
         let Some(config) = config else { return Ok((Self::default(), TracesTask::none())) };
         let fatal = |message: String| EmitError { sink: "traces", message, fault: Fault::Fatal };
-        let client = Client::new(Address::from(config)).map_err(fatal)?;
+        let client = Client::new(config.receiver()).map_err(fatal)?;
         let (spans, waiting) = mpsc::channel(config.queue.get());
         let task = TracesTask::start(waiting, client, config);
         let version = env!("CARGO_PKG_VERSION");

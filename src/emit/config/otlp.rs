@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::receiver::{OtlpCompression, OtlpProtocol, Receiver};
 use crate::domain::Period;
 use crate::net::TlsClient;
 use crate::secret::Secret;
@@ -55,61 +56,22 @@ impl Default for OtlpConfig {
     }
 }
 
-/// How records travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OtlpProtocol {
-    /// OTLP over gRPC.
-    Grpc,
-    /// OTLP over HTTP, in protobuf.
-    Http,
-}
-
-/// How requests are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OtlpCompression {
-    /// Every receiver takes it.
-    Gzip,
-    /// Not at all.
-    None,
-}
-
 impl OtlpConfig {
+    /// Where the receiver is, and how it is spoken to.
+    pub(in crate::emit) fn receiver(&self) -> Receiver<'_> {
+        Receiver {
+            section: "emit.otlp",
+            endpoint: &self.endpoint,
+            protocol: self.protocol,
+            headers: &self.headers,
+            compression: self.compression,
+            timeout: self.timeout.0,
+            tls: self.tls.as_ref(),
+        }
+    }
+
     pub(super) fn check(&self, problems: &mut Vec<String>) {
-        check_url("emit.otlp.endpoint", &self.endpoint, problems);
-        check_headers("emit.otlp.headers", &self.headers, problems);
-        if self.timeout.0.is_zero() {
-            problems.push("emit.otlp.timeout (0s) must be longer than nothing".to_owned());
-        }
-        if let Some(tls) = &self.tls {
-            tls.check("emit.otlp.tls", problems);
-            if self.endpoint.starts_with("http://") {
-                problems.push("emit.otlp.tls is set, but emit.otlp.endpoint begins with http://".to_owned());
-            }
-        }
-    }
-}
-
-pub(super) fn check_url(place: &str, url: &str, problems: &mut Vec<String>) {
-    let parsed = reqwest::Url::parse(url).ok();
-    let sound = parsed.as_ref().is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if !sound {
-        problems.push(format!("{place} ({url:?}) is not an address that begins with http:// or https://"));
-    }
-    if parsed.is_some_and(|url| !url.username().is_empty() || url.password().is_some()) {
-        problems.push(format!("{place} must not hold a password: secrets belong in headers"));
-    }
-}
-
-pub(super) fn check_headers(place: &str, headers: &BTreeMap<String, Secret>, problems: &mut Vec<String>) {
-    for name in headers.keys() {
-        // HTTP/2, and so gRPC, has lower-case names only.
-        let sound =
-            reqwest::header::HeaderName::try_from(name.as_str()).is_ok() && *name == name.to_lowercase();
-        if !sound {
-            problems.push(format!("{place} ({name:?}) is not the name of a header in lower case"));
-        }
+        self.receiver().check(problems);
     }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::otlp::{OtlpCompression, OtlpProtocol, check_headers, check_url};
+use super::receiver::{OtlpCompression, OtlpProtocol, Receiver};
 use crate::domain::Period;
 use crate::net::TlsClient;
 use crate::secret::Secret;
@@ -57,21 +57,23 @@ impl Default for TracesConfig {
 }
 
 impl TracesConfig {
-    pub(super) fn check(&self, problems: &mut Vec<String>) {
-        check_url("emit.traces.endpoint", &self.endpoint, problems);
-        check_headers("emit.traces.headers", &self.headers, problems);
-        if self.timeout.0.is_zero() {
-            problems.push("emit.traces.timeout (0s) must be longer than nothing".to_owned());
+    /// Where the receiver is, and how it is spoken to.
+    pub(in crate::emit) fn receiver(&self) -> Receiver<'_> {
+        Receiver {
+            section: "emit.traces",
+            endpoint: &self.endpoint,
+            protocol: self.protocol,
+            headers: &self.headers,
+            compression: self.compression,
+            timeout: self.timeout.0,
+            tls: self.tls.as_ref(),
         }
+    }
+
+    pub(super) fn check(&self, problems: &mut Vec<String>) {
+        self.receiver().check(problems);
         if !(0.0..=1.0).contains(&self.sample) {
             problems.push(format!("emit.traces.sample ({}) must be from 0 to 1", self.sample));
-        }
-        if let Some(tls) = &self.tls {
-            tls.check("emit.traces.tls", problems);
-            if self.endpoint.starts_with("http://") {
-                problems
-                    .push("emit.traces.tls is set, but emit.traces.endpoint begins with http://".to_owned());
-            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::otlp::{check_headers, check_url};
+use super::receiver::{check_headers, check_url};
 use crate::domain::{Label, Period, Tier, Verdict};
 use crate::net::TlsClient;
 use crate::secret::Secret;
