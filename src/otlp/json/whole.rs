@@ -23,52 +23,63 @@ pub(in crate::otlp) fn parts(
     let request = read(body)?;
     let mut parts = Vec::new();
     for group in request.resource_spans {
-        let held = wire::ResourceSpans {
-            resource: group.resource.as_ref().map(resource_out),
-            schema_url: group.schema_url.0,
-            ..Default::default()
-        };
-        let (held, known) = (Arc::new(held.encode_to_vec()), resource(group.resource));
+        let held = Held::new(group.resource, group.schema_url);
         for scoped in group.scope_spans {
-            let inner = wire::ScopeSpans {
-                scope: scoped.scope.as_ref().map(scope_out),
-                schema_url: scoped.schema_url.0,
-                ..Default::default()
-            };
-            let inner = Arc::new(inner.encode_to_vec());
-            if skip(&known, &scope(scoped.scope)) {
-                continue;
-            }
+            let Some(scope) = held.scope(scoped.scope, scoped.schema_url, &skip) else { continue };
             let spans = scoped.spans.into_iter().filter_map(span);
-            parts.extend(spans.map(|(trace_id, span)| {
-                Part::new(Signal::Traces, trace_id, &held, &inner, span.encode_to_vec().into())
-            }));
+            parts.extend(spans.map(|(id, span)| held.part(Signal::Traces, id, &scope, &span)));
         }
     }
     for group in request.resource_logs {
-        let held = wire_logs::ResourceLogs {
-            resource: group.resource.as_ref().map(resource_out),
-            schema_url: group.schema_url.0,
-            ..Default::default()
-        };
-        let (held, known) = (Arc::new(held.encode_to_vec()), resource(group.resource));
+        let held = Held::new(group.resource, group.schema_url);
         for scoped in group.scope_logs {
-            let inner = wire_logs::ScopeLogs {
-                scope: scoped.scope.as_ref().map(scope_out),
-                schema_url: scoped.schema_url.0,
-                ..Default::default()
-            };
-            let inner = Arc::new(inner.encode_to_vec());
-            if skip(&known, &scope(scoped.scope)) {
-                continue;
-            }
+            let Some(scope) = held.scope(scoped.scope, scoped.schema_url, &skip) else { continue };
             let records = scoped.log_records.into_iter().filter_map(record);
-            parts.extend(records.map(|(trace_id, record)| {
-                Part::new(Signal::Logs, trace_id, &held, &inner, record.encode_to_vec().into())
-            }));
+            parts.extend(records.map(|(id, record)| held.part(Signal::Logs, id, &scope, &record)));
         }
     }
     Ok(parts)
+}
+
+/// What came under one resource. As far as a part keeps them, the messages around spans and around log records are the same.
+struct Held {
+    resource: Resource,
+    message: Arc<Vec<u8>>,
+}
+
+impl Held {
+    fn new(from: Option<WireResource>, schema_url: Text) -> Self {
+        let message = wire::ResourceSpans {
+            resource: from.as_ref().map(resource_out),
+            schema_url: schema_url.0,
+            ..Default::default()
+        };
+        Self { message: Arc::new(message.encode_to_vec()), resource: resource(from) }
+    }
+
+    /// A scope's message; none if it is skipped.
+    fn scope(
+        &self,
+        from: Option<WireScope>,
+        schema_url: Text,
+        skip: &impl Fn(&Resource, &Scope) -> bool,
+    ) -> Option<Arc<Vec<u8>>> {
+        let dropped = from.as_ref().map(|from| from.dropped_attributes_count.0);
+        let known = scope(from);
+        if skip(&self.resource, &known) {
+            return None;
+        }
+        let message = wire::ScopeSpans {
+            scope: dropped.map(|dropped| scope_out(known, dropped)),
+            schema_url: schema_url.0,
+            ..Default::default()
+        };
+        Some(Arc::new(message.encode_to_vec()))
+    }
+
+    fn part(&self, signal: Signal, trace_id: TraceId, scope: &Arc<Vec<u8>>, item: &impl Message) -> Part {
+        Part::new(signal, trace_id, &self.message, scope, item.encode_to_vec().into())
+    }
 }
 
 /// None if one of its ids is bad: such a span is rejected.
@@ -162,11 +173,11 @@ fn resource_out(from: &WireResource) -> wire_resource::Resource {
     }
 }
 
-fn scope_out(from: &WireScope) -> InstrumentationScope {
+fn scope_out(from: Scope, dropped_attributes_count: u32) -> InstrumentationScope {
     InstrumentationScope {
-        name: from.name.0.clone(),
-        version: from.version.0.clone(),
-        attributes: attributes(&from.attributes.0),
-        dropped_attributes_count: from.dropped_attributes_count.0,
+        name: from.name,
+        version: from.version,
+        attributes: attributes(&from.attributes),
+        dropped_attributes_count,
     }
 }
