@@ -4,7 +4,8 @@ use serde_json::Map;
 
 use super::parse::CLASS;
 use super::talk::{Call, Outcome, Part};
-use super::text::{Shown, arguments, decode_str, is_masked, media, pick, pick_str, result_str};
+use super::text::{decode_str, is_masked, media, pick, pick_str};
+use super::wrapping::{Shown, arguments, result_str};
 use crate::domain::Json;
 
 /// Whether an object is a content block rather than a message.
@@ -344,6 +345,16 @@ pub(super) fn outcome(map: &Map<String, Json>) -> Outcome {
         Some(other) => result_str(&other.to_string()),
         None => Shown::default(),
     };
+    told_by(map, id, tool, shown)
+}
+
+/// What this block or message says of a result, and, where it says nothing, the result itself.
+pub(super) fn told_by(
+    map: &Map<String, Json>,
+    id: Option<&str>,
+    tool: Option<&str>,
+    shown: Shown,
+) -> Outcome {
     let failed = pick(map, &["is_error", "isError", "error"])
         .and_then(Json::as_bool)
         .or_else(|| map.get("status").and_then(Json::as_str).map(|status| status == "error"))

@@ -4,7 +4,8 @@
 use super::gist;
 use super::message::messages_of;
 use super::talk::{Message, Part, Role};
-use super::text::{Decoded, Shown, arguments, decode, is_masked, pick, pick_str, result};
+use super::text::{Decoded, decode, is_masked, pick, pick_str};
+use super::wrapping::{Shown, arguments, result};
 use crate::domain::{Json, Span, Value};
 
 /// What a span is about.

@@ -3,10 +3,11 @@
 
 use serde_json::Map;
 
-use super::block::{block, blocks, call, is_block, nested, outcome, reasoning};
+use super::block::{block, blocks, call, is_block, nested, outcome, reasoning, told_by};
 use super::parse::{CLASS, parse};
 use super::talk::{Call, Message, Outcome, Part, Role};
-use super::text::{Decoded, decode_str, is_constant, is_masked, pick, pick_str, plain, result_str};
+use super::text::{Decoded, decode_str, is_constant, is_masked, pick, pick_str, plain};
+use super::wrapping::{Shown, result_str};
 use crate::domain::Json;
 
 const DEEPEST: usize = 12;
@@ -406,17 +407,8 @@ fn string_content(text: &str, is_thinking: bool, parts: &mut Vec<Part>) {
 }
 
 fn tool_text(map: &Map<String, Json>, id: Option<&str>, text: &str) -> Outcome {
-    let shown = if is_masked(text) { super::text::Shown::default() } else { result_str(text) };
-    let failed = pick(map, &["is_error", "isError", "error"])
-        .and_then(Json::as_bool)
-        .or_else(|| map.get("status").and_then(Json::as_str).map(|status| status == "error"))
-        .or(shown.failed);
-    Outcome {
-        id: id.map(str::to_owned).or(shown.id),
-        tool: pick_str(map, &["name", "tool_name", "toolName"]).map(str::to_owned).or(shown.tool),
-        text: shown.text,
-        failed,
-    }
+    let shown = if is_masked(text) { Shown::default() } else { result_str(text) };
+    told_by(map, id, pick_str(map, &["name", "tool_name", "toolName"]), shown)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod text;
 mod thread;
 mod tree;
 mod weave;
+mod wrapping;
 
 pub use join::join_runs;
 pub use langsmith::{NotRuns, traces_of_runs};

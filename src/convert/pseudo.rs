@@ -3,7 +3,8 @@
 
 use super::parse::parse;
 use super::talk::{Call, Message, Outcome, Part, Role};
-use super::text::{arguments, decode_str, plain};
+use super::text::{decode_str, plain};
+use super::wrapping::arguments;
 use crate::domain::Json;
 
 /// Rewrites messages of text protocols as ordinary ones.

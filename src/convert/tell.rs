@@ -8,10 +8,10 @@ use super::ends;
 use super::pairing::{Pending, best_text, is_last_word, result_in, starts_later};
 use super::pseudo::{is_final, is_interpreter};
 use super::talk::{Call, Outcome, Talk};
-use super::text::tells_error;
 use super::thread::Thread;
 use super::tree::Tree;
 use super::weave::Woven;
+use super::wrapping::tells_error;
 use crate::domain::{Json, Span, Step, StepKind, Story, Time, Trace};
 
 /// A step before its place is fixed.

@@ -6,7 +6,8 @@ use serde_json::Map;
 use crate::convert::draft::{Draft, Kind};
 use crate::convert::message::{messages, messages_of};
 use crate::convert::talk::{Message, Part, Role};
-use crate::convert::text::{arguments, decode, decode_str, result_str, to_json};
+use crate::convert::text::{decode, decode_str, to_json};
+use crate::convert::wrapping::{arguments, result_str};
 use crate::domain::{Attributes, Event, Json, LogRecord, Value};
 
 /// The event that tells a whole call.

@@ -168,7 +168,7 @@ fn tool(draft: &mut Draft<'_>, candidates: &[Candidate<'_>]) {
     if let Some(candidate) = side(candidates, Role::User) {
         draft.arguments_from(&[candidate.key]);
         if draft.arguments.is_none() {
-            draft.arguments = crate::convert::text::arguments(decode(candidate.value));
+            draft.arguments = crate::convert::wrapping::arguments(decode(candidate.value));
         }
     }
     if draft.arguments.is_none() {
@@ -177,7 +177,7 @@ fn tool(draft: &mut Draft<'_>, candidates: &[Candidate<'_>]) {
     if let Some(candidate) = side(candidates, Role::Assistant)
         && draft.shown.is_none()
     {
-        draft.shown = Some(crate::convert::text::result(candidate.value));
+        draft.shown = Some(crate::convert::wrapping::result(candidate.value));
     }
 }
 

@@ -144,7 +144,7 @@ fn indexed_message(item: &Json, role: Role) -> Vec<Message> {
     autogen_extras(item, &mut told);
     if let (Some(last), Some(Json::String(name))) = (told.last_mut(), map.get("function_call_name")) {
         let raw = map.get("function_call_arguments_json").map(plain).unwrap_or_default();
-        let arguments = crate::convert::text::arguments(decode_str(&raw));
+        let arguments = crate::convert::wrapping::arguments(decode_str(&raw));
         last.parts.push(Part::Call(Call { id: None, also: Vec::new(), name: name.clone(), arguments }));
     }
     told
@@ -292,7 +292,7 @@ fn read_tool(draft: &mut Draft) {
     {
         let decoded = decode_str(text);
         if decoded.json.is_object() && !is_schema(&decoded.json) {
-            draft.arguments = crate::convert::text::arguments(decoded);
+            draft.arguments = crate::convert::wrapping::arguments(decoded);
         }
     }
     draft.result_from(&["output.value"]);
