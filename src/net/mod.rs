@@ -1,8 +1,9 @@
-//! What all listeners and clients of the house share: connections accepted under limits, TLS on both sides, bearer tokens,
-//! addresses that are not called.
+//! What all listeners and clients of the house share: connections accepted under limits, HTTP/1.1 on them, TLS on both sides,
+//! bearer tokens, addresses that are not called.
 
 mod accept;
 mod config;
+mod http1;
 mod special;
 mod stream;
 mod tls;
@@ -10,6 +11,7 @@ mod tokens;
 
 pub use accept::{Limits, accept};
 pub use config::{TlsClient, TlsServer};
+pub use http1::serve_http1;
 pub use special::AddressGuard;
 pub use stream::Connection;
 pub use tls::{Acceptor, TlsError};

@@ -196,91 +196,82 @@ fn refusal(error: SpoolError) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::otlp::{Encoding, Signal};
-    use crate::receive::{self, Acknowledge, Stake};
+    use tokio::sync::mpsc;
+    use tokio::task::JoinHandle;
 
-    fn request() -> (Arrival, Raw) {
-        let body = format!(
-            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"traceId":"{}"}}]}}]}}]}}"#,
-            "01".repeat(16)
-        );
-        let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
-        (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
+    use super::*;
+    use crate::receive::sample::logs;
+    use crate::receive::{self, Acknowledge, Delivery, Stake};
+
+    /// A door before the spool in a folder, and what comes in by it.
+    struct House {
+        spool: Spool,
+        entry: Door,
+        door: Door,
+        deliveries: mpsc::Receiver<Delivery>,
+        delivering: JoinHandle<()>,
     }
 
-    /// A delivery of two traces, told apart by their last byte.
-    fn of_two() -> (Arrival, Raw) {
-        let record = |last: u8| format!(r#"{{"traceId":"{}{last:02x}"}}"#, "01".repeat(15));
-        let body = format!(
-            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{},{}]}}]}}]}}"#,
-            record(1),
-            record(2)
-        );
-        let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
-        (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
+    impl House {
+        async fn open(folder: &Path) -> Self {
+            let (spool, replay) = open(folder, &Config::default()).await.unwrap();
+            let config = receive::Config { acknowledge: Acknowledge::Stored, ..receive::Config::default() };
+            let (door, deliveries) = receive::open(&config);
+            let stored = Stored::new(spool.clone());
+            let entry = stored.before(&door);
+            let delivering = tokio::spawn(stored.deliver(replay, door.clone()));
+            Self { spool, entry, door, deliveries, delivering }
+        }
+
+        /// What was delivered and not taken is left.
+        async fn close(self) -> mpsc::Receiver<Delivery> {
+            self.door.close();
+            self.delivering.await.unwrap();
+            self.spool.close().await;
+            self.deliveries
+        }
     }
 
     #[tokio::test]
     async fn a_trace_that_is_done_comes_again_neither_with_a_retry_of_its_neighbour_nor_with_a_replay() {
         let folder = tempfile::tempdir().unwrap();
-        let (spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
-        let config = receive::Config { acknowledge: Acknowledge::Stored, ..receive::Config::default() };
-        let (door, mut deliveries) = receive::open(&config);
-        let stored = Stored::new(spool.clone());
-        let entry = stored.before(&door);
-        let delivering = tokio::spawn(stored.deliver(replay, door.clone()));
-        entry.admit(of_two().0, Held::default()).await.unwrap();
+        let mut house = House::open(folder.path()).await;
+        house.entry.admit(logs(&[1, 2]).0, Held::default()).await.unwrap();
 
-        let (_, logs, mut stakes) = deliveries.recv().await.unwrap().into_parts();
-        let (one, two) = (stakes.cut_for(logs[0].trace_id, 0), stakes.cut_for(logs[1].trace_id, 0));
+        let (_, first, mut stakes) = house.deliveries.recv().await.unwrap().into_parts();
+        let [one, two] = [0, 1].map(|at: usize| stakes.cut_for(first[at].trace_id, 0));
         drop(stakes);
         Stake::settle_all([one], Outcome::Done);
         drop(two);
-        let (_, again, mut stakes) = deliveries.recv().await.unwrap().into_parts();
-        assert_eq!(again.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [logs[1].trace_id]);
+        let (_, again, mut stakes) = house.deliveries.recv().await.unwrap().into_parts();
+        assert_eq!(again.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [first[1].trace_id]);
         let two = stakes.cut_for(again[0].trace_id, 0);
         drop(stakes);
 
         // The process ends before the other is done.
-        door.close();
-        delivering.await.unwrap();
-        drop((entry, door));
-        spool.close().await;
-        drop((spool, two));
-        let (spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
-        let (door, mut deliveries) = receive::open(&config);
-        let delivering = tokio::spawn(Stored::new(spool).deliver(replay, door.clone()));
-        let (_, replayed, _) = deliveries.recv().await.unwrap().into_parts();
-        assert_eq!(replayed.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [logs[1].trace_id]);
-        door.close();
-        delivering.await.unwrap();
+        house.close().await;
+        drop(two);
+        let mut house = House::open(folder.path()).await;
+        let (_, replayed, _) = house.deliveries.recv().await.unwrap().into_parts();
+        assert_eq!(replayed.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [first[1].trace_id]);
+        house.close().await;
     }
 
     #[tokio::test]
     async fn a_delivery_that_is_not_done_comes_again_until_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let (spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
-        let config = receive::Config { acknowledge: Acknowledge::Stored, ..receive::Config::default() };
-        let (door, mut deliveries) = receive::open(&config);
-        let stored = Stored::new(spool.clone());
-        let entry = stored.before(&door);
-        let delivering = tokio::spawn(stored.deliver(replay, door.clone()));
-        entry.admit(request().0, Held::default()).await.unwrap();
+        let mut house = House::open(folder.path()).await;
+        house.entry.admit(logs(&[1]).0, Held::default()).await.unwrap();
 
         for outcome in [Outcome::Retry, Outcome::Retry, Outcome::Done] {
-            let (_, logs, mut stakes) = deliveries.recv().await.unwrap().into_parts();
-            assert_eq!(logs.len(), 1);
+            let (_, records, mut stakes) = house.deliveries.recv().await.unwrap().into_parts();
+            assert_eq!(records.len(), 1);
             let stake = stakes.cut(0);
             drop(stakes);
             stake.settle(outcome);
         }
-        door.close();
-        delivering.await.unwrap();
-        drop((entry, door));
+        let mut deliveries = house.close().await;
         assert!(deliveries.recv().await.is_none(), "what is done does not come again");
-        spool.close().await;
-        drop(spool);
         let (_spool, replay) = open(folder.path(), &Config::default()).await.unwrap();
         assert_eq!(replay.recovery().entries, 0);
     }

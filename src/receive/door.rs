@@ -293,45 +293,24 @@ mod tests {
     use std::sync::mpsc as reports;
 
     use super::*;
-    use crate::domain::{
-        Attributes, ByteSize, LogRecord, Period, Span, SpanId, SpanKind, Status, Time, TraceId, Value,
-    };
+    use crate::domain::{ByteSize, LogRecord, Period, Span, SpanId, TraceId};
     use crate::otlp::{Encoding, Signal};
+    use crate::receive::sample::logs;
 
     fn config(max_bytes: u64) -> Config {
         Config { max_bytes: ByteSize(max_bytes), wait: Period::millis(10), ..Config::default() }
     }
 
+    fn trace_id() -> TraceId {
+        TraceId::try_from(&[1; 16][..]).unwrap()
+    }
+
     fn record() -> LogRecord {
-        LogRecord {
-            trace_id: TraceId::try_from(&[1; 16][..]).unwrap(),
-            span_id: None,
-            time: Time(1),
-            event_name: String::new(),
-            body: Value::Null,
-            attributes: Attributes::new(),
-            resource: Arc::default(),
-            scope: Arc::default(),
-        }
+        LogRecord::new(trace_id())
     }
 
     fn span() -> Span {
-        Span {
-            trace_id: TraceId::try_from(&[1; 16][..]).unwrap(),
-            span_id: SpanId::try_from(&[1; 8][..]).unwrap(),
-            parent_id: None,
-            name: String::new(),
-            kind: SpanKind::Internal,
-            start: Time(1),
-            end: Time(1),
-            status: Status::Unset,
-            attributes: Attributes::new(),
-            events: Vec::new(),
-            links: Vec::new(),
-            dropped_attributes: 0,
-            resource: Arc::default(),
-            scope: Arc::default(),
-        }
+        Span::new(trace_id(), SpanId::try_from(&[1; 8][..]).unwrap())
     }
 
     fn arrival(spans: usize) -> (Arrival, reports::Receiver<Outcome>) {
@@ -395,15 +374,6 @@ mod tests {
         assert_eq!(door.held_bytes(), 0);
     }
 
-    fn request() -> (Arrival, Raw) {
-        let body = format!(
-            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"traceId":"{}"}}]}}]}}]}}"#,
-            "01".repeat(16)
-        );
-        let raw = Raw { signal: Signal::Logs, encoding: Encoding::Json, body: body.into() };
-        (Arrival { raw: Some(raw.clone()), ..Arrival::read(&raw, Promise::unheard()).unwrap() }, raw)
-    }
-
     #[tokio::test]
     async fn a_stored_request_is_kept_until_its_traces_are_done_and_can_be_read_again() {
         let (report, reports) = reports::channel();
@@ -416,9 +386,9 @@ mod tests {
                 Ok(promise)
             })
         });
-        let (arrival, sent) = request();
+        let (arrival, sent) = logs(&[1]);
         door.admit(arrival, Held::default()).await.unwrap();
-        let (_, logs, mut stakes) = deliveries.recv().await.unwrap().into_parts();
+        let (_, records, mut stakes) = deliveries.recv().await.unwrap().into_parts();
         let stake = stakes.cut(0);
         drop(stakes);
         assert!(reports.try_recv().is_err());
@@ -426,14 +396,14 @@ mod tests {
         let (kind, body, outcome) = reports.try_recv().unwrap();
         assert_eq!((kind, &body, outcome), (sent.kind(), &sent.body, Outcome::Done));
         let again = Arrival::read(&Raw::new(kind, body).unwrap(), Promise::unheard()).unwrap();
-        assert_eq!(again.logs, logs);
+        assert_eq!(again.logs, records);
     }
 
     #[tokio::test]
     async fn a_door_that_must_store_and_cannot_refuses() {
         let config = Config { acknowledge: Acknowledge::Stored, ..config(1 << 20) };
         let (door, _deliveries) = open(&config);
-        assert_eq!(door.admit(request().0, Held::default()).await, Err(Refusal::NotStored));
+        assert_eq!(door.admit(logs(&[1]).0, Held::default()).await, Err(Refusal::NotStored));
     }
 
     #[tokio::test]
@@ -443,7 +413,7 @@ mod tests {
             Box::pin(async { Err(Refusal::NotStored) })
         };
         let door = door.storing(store);
-        assert_eq!(door.admit(request().0, Held::default()).await, Err(Refusal::NotStored));
+        assert_eq!(door.admit(logs(&[1]).0, Held::default()).await, Err(Refusal::NotStored));
         assert_eq!(door.held_bytes(), 0);
         assert!(deliveries.try_recv().is_err());
         door.admit(arrival(1).0, Held::default()).await.unwrap();
@@ -504,12 +474,12 @@ mod tests {
     async fn a_source_that_waits_is_let_in_when_there_is_room() {
         let one = record().weight();
         let (door, mut deliveries) = open(&config(one as u64));
-        let logs =
+        let one_record =
             || Arrival { spans: Vec::new(), logs: vec![record()], promise: Promise::unheard(), raw: None };
-        door.admit(logs(), Held::default()).await.unwrap();
+        door.admit(one_record(), Held::default()).await.unwrap();
         let waiting = tokio::spawn({
             let door = door.clone();
-            async move { door.admit_waiting(logs(), Held::default()).await }
+            async move { door.admit_waiting(one_record(), Held::default()).await }
         });
         drop(deliveries.recv().await.unwrap());
         assert_eq!(waiting.await.unwrap(), Ok(()));

@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::otlp::{Encoding, Signal};
 
@@ -20,7 +21,7 @@ use super::body::Compression;
 use super::door::{Door, Held, Refusal};
 use super::guard::Guard;
 use super::intake::{Accepted, Content, Intake, Refused};
-use super::{Config, listen, reply};
+use super::{Config, reply};
 use crate::net;
 
 /// How much of a refused body is still read, in units of the largest message.
@@ -45,8 +46,15 @@ pub async fn serve(
         .route("/v1/logs", post(logs))
         .fallback(elsewhere)
         .with_state(receiver);
-    let connections = net::accept(listener, guard.tls, guard.limits, shutdown.clone());
-    listen::serve_http1(connections, router, config.request_timeout.0, shutdown).await;
+    let head = config.request_timeout.0;
+    let mut incoming = net::accept(listener, guard.tls, guard.limits, shutdown.clone());
+    let connections = TaskTracker::new();
+    while let Some(Some(stream)) = shutdown.run_until_cancelled(incoming.recv()).await {
+        connections.spawn(net::serve_http1(stream, router.clone(), head, shutdown.clone(), "receive.http"));
+    }
+    drop(incoming);
+    connections.close();
+    connections.wait().await;
     Ok(())
 }
 

@@ -14,8 +14,9 @@ mod http;
 mod intake;
 mod kafka;
 pub mod ledger;
-mod listen;
 mod reply;
+#[cfg(test)]
+pub(crate) mod sample;
 
 pub use config::{Acknowledge, Config, Grpc, Http};
 pub use delivery::{Arrival, Delivery, Fence, Raw, Stake, Stakes, share};

@@ -7,23 +7,18 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::net::Connection;
+use crate::net::{self, Connection};
 
 /// How long a client may refuse to read its answer.
 const STALL: Duration = Duration::from_secs(30);
 /// How long requests in flight have to end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
-/// Most bytes of a request's head.
-const HEAD_BYTES: usize = 64 << 10;
 
 /// Answers with `router` until `shutdown`; then lets requests in flight end, within reason. `headers` is how long a request's
 /// head may take, also that of the first one.
@@ -36,31 +31,13 @@ pub(super) async fn run(
     let mut connections = JoinSet::new();
     while let Some(Some(stream)) = shutdown.run_until_cancelled(incoming.recv()).await {
         while connections.try_join_next().is_some() {}
-        connections.spawn(serve_one(stream, router.clone(), headers, shutdown.clone()));
+        let stream = Impatient { stream, stall: STALL, waiting: None };
+        connections.spawn(net::serve_http1(stream, router.clone(), headers, shutdown.clone(), "admin"));
     }
     drop(incoming);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, all_ended).await.is_err() {
         tracing::debug!("closing admin connections that are still busy");
-    }
-}
-
-async fn serve_one(stream: Connection, router: Router, headers: Duration, shutdown: CancellationToken) {
-    // HTTP/1.1 only: finding out whether a silent client means HTTP/2 has no time limit.
-    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(headers).max_buf_size(HEAD_BYTES);
-    let stream = TokioIo::new(Impatient { stream, stall: STALL, waiting: None });
-    let connection = builder.serve_connection(stream, TowerToHyperService::new(router));
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "an admin connection ended");
     }
 }
 
