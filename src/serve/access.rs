@@ -48,11 +48,6 @@ impl Access {
         self.tls.clone()
     }
 
-    /// Whether requests need a token.
-    pub fn is_guarded(&self) -> bool {
-        self.guard.is_some()
-    }
-
     pub(super) fn admit(&self, path: &str, headers: &HeaderMap, now: Instant) -> Result<(), Unauthorized> {
         let Some(guard) = &self.guard else { return Ok(()) };
         if !guard.protects(path) {
@@ -124,7 +119,6 @@ mod tests {
     #[test]
     fn without_tokens_everybody_may_and_any_token_is_ignored() {
         let access = Access::open(&Config::default()).unwrap();
-        assert!(!access.is_guarded());
         for headers in [HeaderMap::new(), headers("Bearer whatever"), headers("Basic x")] {
             assert_eq!(access.admit("/v1/systemone", &headers, Instant::now()), Ok(()));
         }
