@@ -4,7 +4,7 @@
 use serde_json::{Map, json};
 
 use super::answer::{broken, count, decision, number, text, yes_or_no};
-use super::{Answers, wire_name};
+use super::api::{Answers, wire_name};
 use crate::decide::models::strands::{Node, content};
 use crate::domain::{Decision, Json, Kind, Nobody, Question};
 

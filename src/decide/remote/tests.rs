@@ -10,7 +10,7 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 use super::start::start;
 use super::*;
 use crate::decide::{Config, DecideError, Desk, Health};
-use crate::domain::{Inquiry, Kind, Period, Subject};
+use crate::domain::{Inquiry, Json, Kind, Nobody, Period, Question, Subject};
 use crate::error::Fault;
 use crate::secret::Secret;
 
