@@ -78,6 +78,11 @@ impl Daemon {
         format!("http://{}", self.addresses["http"])
     }
 
+    /// Where it answers about itself, and takes GSAR's runs.
+    pub fn admin(&self) -> String {
+        format!("http://{}", self.addresses["admin"])
+    }
+
     /// The end of its log.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
@@ -85,7 +90,7 @@ impl Daemon {
 
     /// The sum of a metric over its labels; `labels` is a part of what stands in its braces.
     pub async fn metric(&self, name: &str, labels: &str) -> f64 {
-        let url = format!("http://{}/metrics", self.addresses["admin"]);
+        let url = format!("{}/metrics", self.admin());
         let text = reqwest::get(url).await.unwrap().text().await.unwrap();
         let lines = text.lines().filter(|line| {
             let rest = line.strip_prefix(name).unwrap_or_default();
@@ -96,7 +101,7 @@ impl Daemon {
 
     /// Whether it says that it is ready.
     pub async fn is_ready(&self) -> bool {
-        let url = format!("http://{}/readyz", self.addresses["admin"]);
+        let url = format!("{}/readyz", self.admin());
         reqwest::get(url).await.is_ok_and(|reply| reply.status().is_success())
     }
 
