@@ -40,12 +40,18 @@ pub fn settings(folder: &Path, sections: &[(&str, &str)]) -> String {
 impl Daemon {
     /// Starts it with this configuration, written to `folder`; returns when it listens.
     pub fn start(folder: &Path, settings: &str) -> Self {
+        Self::start_with(folder, settings, &[])
+    }
+
+    /// The same with more in its environment.
+    pub fn start_with(folder: &Path, settings: &str, environment: &[(&str, &Path)]) -> Self {
         let config = folder.join("assayd.yaml");
         std::fs::write(&config, settings).unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_assayd"))
             .args(["serve", "--config"])
             .arg(&config)
             .env("ASSAYD_LOG", "info")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
