@@ -14,6 +14,7 @@ use assayd::domain::{ByteSize, Outcome as Ending, Period};
 use assayd::receive::{self, DeadLetters, Kafka, RetryConfig, WithoutTopic};
 use assayd::ticket::Outcome;
 use rdkafka::message::{Header, Message, OwnedHeaders};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use support::{Brokers, House, Record, Source, header, settle, small, until};
 
 const SILENCE: Duration = Duration::from_millis(1500);
@@ -126,6 +127,64 @@ async fn a_replica_reads_on_where_the_last_one_was_done() {
     );
     settle(again, Outcome::Done);
     brokers.wait_committed(&group, &topic, 1, |found| found == [Some(10)]).await;
+    heir.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_the_brokers_did_not_take_is_repeated_even_if_only_its_note_is_new() {
+    let brokers = Brokers::start();
+    let Some(mock) = brokers.mock() else { return };
+    let topic = brokers.topic("spans", 1).await;
+    let group = brokers.unique("group");
+    brokers.send(&topic, &numbered(0, "s", 0..3));
+    let mut source = Source::start(&brokers.source(&topic, &group));
+    let mut stakes = source.take(3).await;
+    brokers.wait_committed(&group, &topic, 1, |found| found == [Some(0)]).await;
+    assert_eq!(brokers.note(&group, &topic), "");
+    let failure = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+    mock.request_errors(RDKafkaApiKey::OffsetCommit, &[failure, failure]);
+    stakes.remove("s1").unwrap().settle(Outcome::Done);
+    until("the note of s1", || !brokers.note(&group, &topic).is_empty()).await;
+    assert_eq!(brokers.committed(&group, &topic, 1), [Some(0)]);
+    settle(stakes, Outcome::Done);
+    brokers.wait_committed(&group, &topic, 1, |found| found == [Some(3)]).await;
+    source.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_that_is_too_long_for_the_brokers_becomes_shorter_and_its_offset_is_committed() {
+    let brokers = Brokers::start();
+    let Some(mock) = brokers.mock() else { return };
+    let topic = brokers.topic("spans", 1).await;
+    let group = brokers.unique("group");
+    brokers.send(&topic, &numbered(0, "s", 0..400));
+    // All is settled between two commits, so that one note says all of it.
+    let kafka = Kafka { commit: Period::seconds(3), ..brokers.source(&topic, &group) };
+    let mut source = Source::start(&kafka);
+    let stakes = source.take(400).await;
+    brokers.wait_committed(&group, &topic, 1, |found| found == [Some(0)]).await;
+    let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE;
+    mock.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal]);
+    let is_open = |name: &str| name[1..].parse::<u32>().unwrap() % 3 == 1;
+    let (open, done): (Vec<_>, Vec<_>) = stakes.into_iter().partition(|(name, _)| is_open(name));
+    settle(done, Outcome::Done);
+    brokers.wait_committed(&group, &topic, 1, |found| found == [Some(1)]).await;
+    // Whole, the note of 133 runs has a hundred characters.
+    let note = brokers.note(&group, &topic);
+    assert!((9..=60).contains(&note.len()), "{} characters", note.len());
+    source.leave().await;
+
+    // Nothing is lost by it: whoever comes next reads what is open, and some of what is done.
+    let mut heir = Source::start(&kafka);
+    let mut next = Some(heir.next().await);
+    let mut again = BTreeSet::new();
+    while let Some((name, stake)) = next {
+        again.insert(name);
+        stake.settle(Outcome::Done);
+        next = heir.next_within(SILENCE).await;
+    }
+    let missing: Vec<_> = open.iter().filter(|(name, _)| !again.contains(name)).collect();
+    assert!(missing.is_empty() && again.len() < 400, "{} were read again", again.len());
     heir.leave().await;
 }
 

@@ -4,6 +4,7 @@
 //! and commits an offset only when everything below it is done. While the door is full it pauses its partitions and keeps
 //! polling, so that the group never takes it for dead.
 
+mod commits;
 mod complaints;
 mod config;
 mod context;

@@ -256,16 +256,18 @@ impl Ledger {
         self.partitions.get(place)?.standing(self.patience.note)
     }
 
-    /// The offset that was given last by [`commits`](Self::commits) and has not failed.
-    pub fn committed(&self, place: &Place) -> Option<i64> {
-        self.partitions.get(place)?.committed()
-    }
-
     /// The partition's commit failed: [`commits`](Self::commits) gives it again.
     pub fn commit_failed(&mut self, place: &Place) {
         if let Some(partition) = self.partitions.get_mut(place) {
             partition.commit_failed();
         }
+    }
+
+    /// The brokers refuse a note of so many characters: from now on a note has at most half of them, in the end none. Gives the
+    /// room that notes have left. The commits that were refused have failed, which is to be said of each.
+    pub fn note_refused(&mut self, length: usize) -> usize {
+        self.patience.note = self.patience.note.min(length / 2);
+        self.patience.note
     }
 
     /// The offset that could be committed now: the lowest open record, or one past the last one that was read. None if nothing

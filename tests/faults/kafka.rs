@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -378,11 +379,11 @@ async fn kafka_has_what_a_gateway_acknowledged_before_it_was_killed() {
     worker.terminate();
 }
 
-/// Says a word to the script that keeps the broker.
-fn broker(word: &str) {
+/// Says words to the script that keeps the broker.
+fn broker(words: &[&str]) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kafka/broker");
-    let output = Command::new(script).arg(word).output().unwrap();
-    assert!(output.status.success(), "{word}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(script).args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,15 +395,74 @@ async fn alone_kafka_loses_nothing_when_the_broker_is_stopped_killed_and_frozen(
     lab.send(20);
     for (down, up) in [("stop", "up"), ("kill", "up"), ("freeze", "thaw"), ("kill", "up")] {
         tokio::time::sleep(Duration::from_millis(700)).await;
-        broker(down);
+        broker(&[down]);
         tokio::time::sleep(Duration::from_secs(5)).await;
-        broker(up);
+        broker(&[up]);
         lab.send(20);
     }
     lab.all_is_done(&[&first, &second]).await;
     assert!(first.is_ready().await && second.is_ready().await);
     first.terminate();
     second.terminate();
+}
+
+/// A broker with its own properties again when dropped, whatever became of the test.
+struct Changed;
+
+impl Changed {
+    fn to(properties: &[&str]) -> Self {
+        broker(&[&["with"], properties].concat());
+        Self
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        broker(&["with"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts the real broker of tests/kafka/run with another property"]
+async fn alone_kafka_commits_where_the_broker_takes_no_notes_beside_offsets() {
+    assert!(real_brokers().is_some(), "this needs the broker that tests/kafka/run starts");
+    let changed = Changed::to(&["offset.metadata.max.bytes=8"]);
+    let mut lab = Lab::new().await;
+    // One trace stays open below many that are done.
+    let patient = lab.settings().replace("idle: 3s", "idle: 5m");
+    let worker = Daemon::start(lab.folder.path(), &patient);
+    let (held, [first, second]) = halves(1_000_000);
+    let write = |lab: &Lab, id: &str, request: &ExportTraceServiceRequest| {
+        let value = request.encode_to_vec();
+        let record = BaseRecord::to(&lab.spans).partition(0).key(id).payload(&value);
+        lab.producer.send(record).map_err(|(error, _)| error).unwrap();
+        lab.producer.flush(PATIENCE).unwrap();
+    };
+    for number in 0..20 {
+        if number == 3 {
+            write(&lab, &held, &first);
+        }
+        let (id, request) = trace(number);
+        write(&lab, &id, &request);
+        lab.sent.insert(id);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    // Below the open one are three records, at it and above are eighteen.
+    while lab.lag() != 18 {
+        assert!(Instant::now() < deadline, "the offset is not committed\n{}", worker.log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    while worker.metric("assayd_receive_kafka_commits_total", "result=\"note_refused\"").await == 0.0 {
+        assert!(Instant::now() < deadline, "no note was refused\n{}", worker.log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(worker.log().matches("offset.metadata.max.bytes").count(), 1, "{}", worker.log());
+    write(&lab, &held, &second);
+    lab.sent.insert(held);
+    lab.all_is_done(&[&worker]).await;
+    each_has_one_verdict(&lab.found);
+    worker.terminate();
+    drop(changed);
 }
 
 /// A worker that reaches the brokers by `security`, in the words of both sections.

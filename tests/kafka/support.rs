@@ -157,6 +157,15 @@ impl Brokers {
         offsets.collect()
     }
 
+    /// What the group has committed beside the offset of a topic's first partition.
+    pub fn note(&self, group: &str, topic: &str) -> String {
+        let consumer: BaseConsumer = self.client().set("group.id", group).create().unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, 0);
+        let found = consumer.committed_offsets(list, PATIENCE).unwrap();
+        found.elements()[0].metadata().to_owned()
+    }
+
     /// Waits until the group's committed offsets are as wanted.
     pub async fn wait_committed(
         &self,

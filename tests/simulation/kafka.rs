@@ -36,10 +36,21 @@ struct Stalled {
     ticket: Ticket,
 }
 
+/// What the broker does with a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Taken,
+    Lost,
+    /// Its note, of so many characters, is too long.
+    NoteRefused(usize),
+}
+
 struct Worker {
     process: Process,
     ledger: Ledger,
     stalled: Option<Stalled>,
+    /// The answers to its latest commit, of which it has not heard.
+    answers: Vec<(Place, Answer)>,
     /// The records that it has delivered, by the number of the delivery: their partition, the epoch in it, and their offset.
     deliveries: Vec<(usize, usize, usize)>,
     epochs: [usize; PARTITIONS],
@@ -65,6 +76,7 @@ impl Worker {
             process: Process::start(dice, manner),
             ledger: Ledger::new(patience),
             stalled: None,
+            answers: Vec::new(),
             deliveries: Vec::new(),
             epochs: [0; PARTITIONS],
             positions: BTreeMap::new(),
@@ -90,6 +102,10 @@ struct World {
     /// Records that heirs were spared.
     spared: usize,
     stalls: usize,
+    /// Commits that the broker refused for their notes.
+    refused: usize,
+    /// The longest note that the broker takes.
+    longest_note: usize,
     manner: Manner,
 }
 
@@ -102,7 +118,7 @@ fn number(place: &Place) -> usize {
 }
 
 impl World {
-    fn new(seed: u64, manner: Manner) -> Self {
+    fn new(seed: u64, manner: Manner, longest_note: usize) -> Self {
         let mut dice = Dice::new(seed);
         let workers = (0..WORKERS).map(|_| Worker::start(&mut dice, manner)).collect();
         let mut world = Self {
@@ -118,6 +134,8 @@ impl World {
             rewinds: 0,
             spared: 0,
             stalls: 0,
+            refused: 0,
+            longest_note,
             manner,
         };
         (0..PARTITIONS).for_each(|partition| world.assign(partition, partition % WORKERS));
@@ -274,27 +292,49 @@ impl World {
         }
     }
 
-    /// The worker commits. The broker takes it from the partition's owner only.
+    /// The worker commits, once it has heard what became of its last commit. The broker takes it from the partition's owner only.
     fn commit(&mut self, index: usize) {
+        self.hear_answers(index);
         self.hear_whole(index);
         for (place, commit) in self.workers[index].ledger.commits() {
             let is_lost = self.dice.percent(10);
-            if self.owners[number(&place)] == index && !is_lost {
-                self.accept(number(&place), &commit, index);
+            let answer = if self.owners[number(&place)] != index || is_lost {
+                Answer::Lost
             } else {
-                self.workers[index].ledger.commit_failed(&place);
+                self.accept(number(&place), &commit, index)
+            };
+            self.workers[index].answers.push((place, answer));
+        }
+    }
+
+    fn hear_answers(&mut self, index: usize) {
+        let worker = &mut self.workers[index];
+        for (place, answer) in std::mem::take(&mut worker.answers) {
+            if answer != Answer::Taken {
+                worker.ledger.commit_failed(&place);
+            }
+            if let Answer::NoteRefused(length) = answer {
+                worker.ledger.note_refused(length);
             }
         }
     }
 
-    /// An offset is committed. Law: everything below it, and what is noted above it, is in verdicts, or among the dead letters.
-    fn accept(&mut self, partition: usize, commit: &Commit, owner: usize) {
+    /// A commit comes to the broker. Law: everything below its offset, and what is noted above it, is in verdicts, or among the
+    /// dead letters.
+    fn accept(&mut self, partition: usize, commit: &Commit, owner: usize) -> Answer {
+        if commit.note.len() > self.longest_note {
+            self.refused += 1;
+            return Answer::NoteRefused(commit.note.len());
+        }
         let offset = usize::try_from(commit.offset).unwrap();
-        assert_eq!(commit.left_out, 0, "there is room for all notes");
+        let has_room = self.longest_note == usize::MAX;
+        assert!(commit.left_out == 0 || !has_room, "there is room for all notes");
         assert!(offset <= self.log[partition].len(), "an offset that nobody has written");
         assert!(offset >= self.committed[partition], "a commit goes back");
         let found = self.seen_by_an_heir(partition, commit);
-        self.notes_are_whole(partition, owner, offset, &found);
+        if has_room {
+            self.notes_are_whole(partition, owner, offset, &found);
+        }
         self.noted[partition] =
             found.iter().filter(|(_, open)| open.is_none()).map(|(record, _)| *record).collect();
         self.notes[partition] = commit.note.clone();
@@ -313,6 +353,7 @@ impl World {
             }
         }
         self.committed[partition] = offset;
+        Answer::Taken
     }
 
     /// What whoever comes next would read of the records above the offset: none if it is done, else the shares that are done.
@@ -364,14 +405,14 @@ impl World {
     }
 
     /// The worker no longer believes the partition to be its own.
-    fn forget(&mut self, partition: usize, index: usize) -> Option<Commit> {
+    fn forget(&mut self, partition: usize, index: usize) {
         let worker = &mut self.workers[index];
         if worker.stalled.as_ref().is_some_and(|stalled| stalled.partition == partition) {
             worker.stalled = None;
         }
         worker.positions.remove(&partition);
         worker.held.remove(&partition);
-        worker.ledger.revoked(&place(partition))
+        worker.ledger.revoked(&place(partition));
     }
 
     /// A partition moves in good order: its owner commits and lets go.
@@ -379,9 +420,11 @@ impl World {
         let (partition, heir) = (self.dice.below(PARTITIONS), self.dice.below(WORKERS));
         let owner = self.owners[partition];
         self.hear_whole(owner);
-        if let Some(commit) = self.forget(partition, owner) {
-            self.accept(partition, &commit, owner);
+        while let Some(commit) = self.workers[owner].ledger.standing(&place(partition)) {
+            let Answer::NoteRefused(length) = self.accept(partition, &commit, owner) else { break };
+            self.workers[owner].ledger.note_refused(length);
         }
+        self.forget(partition, owner);
         self.assign(partition, heir);
     }
 
@@ -450,7 +493,12 @@ impl World {
 }
 
 fn play(seed: u64, manner: Manner) -> World {
-    let mut world = World::new(seed, manner);
+    play_before(seed, manner, usize::MAX)
+}
+
+/// A history before a broker that takes notes up to this length.
+fn play_before(seed: u64, manner: Manner, longest_note: usize) -> World {
+    let mut world = World::new(seed, manner, longest_note);
     for _ in 0..800 {
         world.step();
     }
@@ -463,6 +511,13 @@ fn kafka_records_are_never_lost_and_always_committed_in_the_end() {
     sweep("kafka", REGRESSION, |seed| {
         play(seed, Manner::Right);
     });
+}
+
+#[test]
+fn kafka_records_are_committed_before_a_broker_that_takes_short_notes_only() {
+    let refused = (0..60).map(|seed| play_before(seed, Manner::Right, seed as usize % 30).refused);
+    let refused: usize = refused.sum();
+    assert!(refused > 100, "{refused} commits were refused for their notes");
 }
 
 #[test]

@@ -239,11 +239,11 @@ pub fn receive_kafka_rebalance(kind: &'static str) {
 const KAFKA_COMMITS: Metric = counter(
     "assayd_receive_kafka_commits_total",
     "commits",
-    &[closed("result", &["ok", "failed"])],
-    "Commits of offsets that the brokers took, or did not; a failed one is tried again.",
+    &[closed("result", &["ok", "failed", "note_refused"])],
+    "Commits of a partition's offset that the brokers took, or did not; a failed one is tried again. `note_refused` counts answers after which less is noted beside offsets, because the brokers' `offset.metadata.max.bytes` is below `receive.kafka.commit_metadata`.",
 );
 
-/// A commit of offsets: `result` is `ok` or `failed`.
+/// A commit of a partition's offset: `result` is `ok`, `failed` or `note_refused`.
 pub fn receive_kafka_commit(result: &'static str) {
     KAFKA_COMMITS.add(1, [result.into()]);
 }

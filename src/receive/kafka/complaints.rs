@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::receive::ledger::Place;
+use rdkafka::error::RDKafkaErrorCode;
 
 /// How often the same complaint is repeated.
 const REPEAT: Duration = Duration::from_secs(60);
@@ -11,6 +11,7 @@ const REPEAT: Duration = Duration::from_secs(60);
 pub(super) struct Complaints {
     last: Option<(String, Instant)>,
     is_connected: Option<bool>,
+    has_told_of_notes: bool,
 }
 
 impl Complaints {
@@ -19,9 +20,21 @@ impl Complaints {
         self.say(error.to_string());
     }
 
-    /// The brokers did not take a commit.
-    pub fn not_committed(&mut self, place: &Place) {
-        self.say(format!("an offset of {place} was not committed, as happens during a rebalance"));
+    /// The brokers did not take a commit, which is tried again.
+    pub fn not_committed(&mut self, error: RDKafkaErrorCode) {
+        self.say(format!("offsets were not committed, as happens during a rebalance: {error}"));
+    }
+
+    /// The brokers refuse a commit for the length of its note. Told once: what follows is that notes are shorter.
+    pub fn note_refused(&mut self, length: usize) {
+        if std::mem::replace(&mut self.has_told_of_notes, true) {
+            return;
+        }
+        tracing::warn!(
+            length,
+            "kafka: the brokers refuse what receive.kafka.commit_metadata allows beside an offset; from here on less is noted, until \
+             they take it. Set receive.kafka.commit_metadata to their offset.metadata.max.bytes, or raise that"
+        );
     }
 
     fn say(&mut self, text: String) {

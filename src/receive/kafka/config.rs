@@ -37,7 +37,7 @@ pub struct Kafka {
     pub commit: Period,
     /// How much of a commit's metadata may be used to note which records above the offset are done, so that whoever gets the
     /// partition next does not judge them again. Brokers take 4096 bytes unless their `offset.metadata.max.bytes` says
-    /// otherwise, and refuse the whole commit if there is more. 0 notes nothing.
+    /// otherwise; if they refuse a commit for it, less is noted until they take it. 0 notes nothing.
     pub commit_metadata: ByteSize,
     /// When a record whose traces got no verdict is read again.
     pub retry: RetryConfig,

@@ -12,6 +12,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
+use super::commits::{self, Answer};
 use crate::receive::ledger::Place;
 
 /// Something to act on.
@@ -21,6 +22,8 @@ pub(super) enum Event {
     Assigned(Vec<Place>),
     /// The group takes these partitions away.
     Revoked(Vec<Place>),
+    /// The brokers have answered a commit.
+    Answered(Vec<Answer>),
     /// What is known of the partitions, and whether any broker can be reached.
     Seen { ends: Vec<End>, is_connected: bool },
 }
@@ -106,6 +109,10 @@ impl ConsumerContext for Context {
         if let Err(error) = unassign(consumer, partitions) {
             tracing::warn!(%error, "cannot give partitions back while leaving the group");
         }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        self.tell(Event::Answered(commits::answers(&result, offsets)));
     }
 }
 

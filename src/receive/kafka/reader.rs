@@ -38,6 +38,8 @@ const TEND: Duration = Duration::from_millis(20);
 const SEEK: Duration = Duration::from_secs(5);
 /// How often lag and connection are looked at, in milliseconds.
 const STATISTICS: &str = "2000";
+/// How long an answer to a commit is awaited. The client gives up before and says so; this is for the case that it forgets.
+const ANSWER: Duration = Duration::from_secs(300);
 /// How long the brokers may take to say what is committed.
 const FETCH: Duration = Duration::from_secs(5);
 /// How long dead letters may still be on their way when the group is left.
@@ -57,8 +59,8 @@ pub(super) struct Reader {
     arriving: Option<Vec<Place>>,
     /// One for each partition that is ours; closed when it is given away.
     fences: BTreeMap<Place, Fence>,
-    /// Offsets that were committed before the last look and that the brokers had not taken then.
-    asked: BTreeMap<Place, Option<i64>>,
+    /// Since when the answer to a commit is awaited. The next one goes when it is there, so that none overtakes another.
+    asked: Option<Instant>,
     settlements: mpsc::Receiver<Settlement>,
     settle: mpsc::Sender<Settlement>,
     letters: Option<Letters>,
@@ -98,7 +100,7 @@ impl Reader {
             ledger: Ledger::new(patience),
             arriving: None,
             fences: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            asked: None,
             settlements,
             settle,
             letters,

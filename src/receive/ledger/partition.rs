@@ -273,10 +273,6 @@ impl Partition {
         Some(Commit { offset, note, left_out })
     }
 
-    pub fn committed(&self) -> Option<i64> {
-        self.committed.as_ref().map(|commit| commit.offset)
-    }
-
     pub fn commit(&mut self, room: usize) -> Option<Commit> {
         if !std::mem::take(&mut self.is_changed) {
             return None;

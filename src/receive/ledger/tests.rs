@@ -154,6 +154,19 @@ fn a_commit_that_failed_is_given_again() {
 }
 
 #[test]
+fn a_note_that_was_lost_is_given_again_though_its_offset_was_committed_before() {
+    let mut ledger = ledger();
+    let receipts: Vec<Receipt> = (0..3).map(|offset| deliver(&mut ledger, offset, at(0))).collect();
+    assert_eq!(commits(&mut ledger), [0]);
+    done(&mut ledger, &receipts[1]);
+    let lost = ledger.commits();
+    assert!(lost[0].1.offset == 0 && !lost[0].1.note.is_empty(), "{lost:?}");
+    ledger.commit_failed(&place());
+    assert_eq!(ledger.commits(), lost);
+    assert_eq!(ledger.commits(), []);
+}
+
+#[test]
 fn gaps_in_the_offsets_hold_nothing_up() {
     let mut ledger = ledger();
     let (first, second) = (deliver(&mut ledger, 5, at(0)), deliver(&mut ledger, 90, at(0)));
@@ -530,6 +543,42 @@ proptest! {
             naive.apply(event);
         }
         naive.run_dry();
+    }
+
+    #[test]
+    fn brokers_that_take_short_notes_only_get_what_they_take_and_little_less(
+        limit in 0usize..300,
+        settled in prop::collection::vec(any::<bool>(), 1..600),
+    ) {
+        let mut ledger = ledger();
+        let first = deliver(&mut ledger, 0, at(0));
+        let receipts: Vec<(Receipt, bool)> = (1..)
+            .zip(settled)
+            .map(|(offset, is_settled)| (deliver(&mut ledger, offset, at(0)), is_settled))
+            .collect();
+        receipts.iter().filter(|(_, is_settled)| *is_settled).for_each(|(receipt, _)| done(&mut ledger, receipt));
+        let mut refusals = 0;
+        let taken = loop {
+            let (_, commit) = ledger.commits().pop().expect("what was refused is given again");
+            if commit.note.len() <= limit {
+                break commit;
+            }
+            ledger.commit_failed(&place());
+            let room = ledger.note_refused(commit.note.len());
+            prop_assert!(room > limit / 2, "{room} characters of {limit}");
+            refusals += 1;
+        };
+        prop_assert!(refusals <= 9, "{refusals} refusals");
+        prop_assert_eq!(taken.offset, 0, "the first record is open");
+        let mut heir = Ledger::new(patience());
+        heir.inherited(place(), taken.offset, &taken.note, at(0));
+        deliver(&mut heir, first.offset(), at(0));
+        for (receipt, is_settled) in &receipts {
+            let opening = heir.open(&place(), receipt.offset(), at(0));
+            prop_assert!(*is_settled || matches!(opening, Opening::Deliver(_)), "{} is open", receipt.offset());
+        }
+        done(&mut ledger, &first);
+        prop_assert!(ledger.standing(&place()).is_some_and(|commit| commit.note.len() <= limit.max(4_000)));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The reader as a member of its group: what it is given and must give back, what it commits, and how it leaves.
 
+use std::time::Instant;
+
 use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList, TopicPartitionListElem};
 
-use super::{FETCH, LAST_LETTERS, Reader, list};
+use super::{ANSWER, FETCH, LAST_LETTERS, Reader, list};
 use crate::metrics;
 use crate::receive::delivery::Fence;
+use crate::receive::kafka::commits::{self, Answer, is_note_refused, refused_note};
 use crate::receive::kafka::context::{End, Event, assign, unassign};
 use crate::receive::ledger::{Commit, Place};
 
@@ -22,10 +25,10 @@ impl Reader {
             match event {
                 Event::Assigned(places) => self.arriving = Some(places),
                 Event::Revoked(places) => self.revoked(&places),
+                Event::Answered(answers) => self.answered(&answers),
                 Event::Seen { ends, is_connected } => {
                     metrics::receive_kafka_connected(is_connected);
                     self.complaints.connected(is_connected);
-                    self.confirm(&ends);
                     self.show_lag(&ends);
                 }
             }
@@ -63,7 +66,6 @@ impl Reader {
         let now = self.now();
         for Inheritance { place, committed } in commits {
             self.fences.insert(place.clone(), Fence::of_keeper());
-            self.asked.insert(place.clone(), None);
             match committed {
                 Some((offset, note)) => self.ledger.inherited(place, offset, &note, now),
                 None => self.ledger.assigned(place),
@@ -109,22 +111,20 @@ impl Reader {
         let is_lost = self.consumer.assignment_lost();
         metrics::receive_kafka_rebalance(if is_lost { "lost" } else { "revoked" });
         self.pressure.forget(places);
-        let mut offsets = TopicPartitionList::new();
         for place in places {
             metrics::receive_kafka_lag(&place.topic, place.partition, 0);
-            self.asked.remove(place);
             if let Some(fence) = self.fences.remove(place) {
                 fence.close();
             }
-            if let Some(commit) = self.ledger.revoked(place) {
-                self.add_commit(&mut offsets, place, &commit);
-            }
+        }
+        if !is_lost {
+            self.commit_now(places);
+        }
+        for place in places {
+            self.ledger.revoked(place);
         }
         self.bare_letters.retain(|(place, _)| !places.contains(place));
         metrics::receive_kafka_partitions(self.ledger.places().count());
-        if offsets.count() > 0 && !is_lost {
-            self.commit_now(&offsets);
-        }
         if let Err(error) = unassign(&self.consumer, &list(places)) {
             tracing::error!(%error, "cannot give partitions back");
         }
@@ -133,8 +133,16 @@ impl Reader {
         }
     }
 
-    /// Tells the brokers how far we are, without waiting for their answer: [`confirm`](Self::confirm) looks for it.
+    /// Tells the brokers how far we are, without waiting for their answer: [`answered`](Self::answered) hears it.
     pub(super) fn commit(&mut self) {
+        if self.asked.is_some_and(|since| since.elapsed() < ANSWER) {
+            return;
+        }
+        if self.asked.take().is_some() {
+            // Whether they were taken is not known, and to commit again what is committed does no harm.
+            let places: Vec<Place> = self.ledger.places().cloned().collect();
+            places.iter().for_each(|place| self.ledger.commit_failed(place));
+        }
         self.serve_whole_settlements();
         let moved = self.ledger.commits();
         if moved.is_empty() {
@@ -145,33 +153,40 @@ impl Reader {
             tracing::trace!(%place, offset = commit.offset, note = commit.note, "committing");
             self.add_commit(&mut offsets, place, commit);
         }
-        if let Err(error) = self.consumer.commit(&offsets, CommitMode::Async) {
-            metrics::receive_kafka_commit("failed");
-            self.complaints.met(&error);
-            for (place, _) in &moved {
-                self.ledger.commit_failed(place);
+        match commits::send(&self.consumer, &offsets) {
+            Ok(()) => self.asked = Some(Instant::now()),
+            Err(error) => {
+                metrics::receive_kafka_commit("failed");
+                self.complaints.met(&error);
+                for (place, _) in &moved {
+                    self.ledger.commit_failed(place);
+                }
             }
         }
     }
 
-    /// Compares what was committed up to the last look with what the brokers have taken. The client reports the result of a
-    /// commit only to those who wait for it, and nobody must wait here; to commit again what is committed does no harm.
-    fn confirm(&mut self, ends: &[End]) {
-        for End { place, committed, .. } in ends {
-            let Some(asked) = self.asked.get_mut(place) else { continue };
-            if let Some(offset) = *asked {
-                if *committed >= offset {
-                    metrics::receive_kafka_commit("ok");
-                } else {
-                    metrics::receive_kafka_commit("failed");
-                    self.complaints.not_committed(place);
-                    self.ledger.commit_failed(place);
-                }
+    /// What was not taken is committed again with the next commit, notes that are too long at once and shorter.
+    fn answered(&mut self, answers: &[Answer]) {
+        self.asked = None;
+        for Answer { place, error, .. } in answers {
+            metrics::receive_kafka_commit(if error.is_none() { "ok" } else { "failed" });
+            if error.is_some() {
+                self.ledger.commit_failed(place);
             }
-            let given = self.ledger.committed(place);
-            // What is confirmed is not counted twice.
-            *asked = given.filter(|given| given != committed);
         }
+        if let Some(length) = refused_note(answers) {
+            self.note_refused(length);
+            self.commit();
+        } else if let Some(error) = answers.iter().find_map(|answer| answer.error) {
+            self.complaints.not_committed(error);
+        }
+    }
+
+    fn note_refused(&mut self, length: usize) {
+        metrics::receive_kafka_commit("note_refused");
+        self.complaints.note_refused(length);
+        let room = self.ledger.note_refused(length);
+        tracing::debug!(length, room, "a note is too long for the brokers");
     }
 
     fn add_commit(&self, offsets: &mut TopicPartitionList, place: &Place, commit: &Commit) {
@@ -182,12 +197,29 @@ impl Reader {
         add(offsets, place, commit.offset, &commit.note);
     }
 
-    fn commit_now(&mut self, offsets: &TopicPartitionList) {
-        match self.consumer.commit(offsets, CommitMode::Sync) {
-            Ok(()) => metrics::receive_kafka_commit("ok"),
-            Err(error) => {
-                metrics::receive_kafka_commit("failed");
-                tracing::warn!(%error, "the last commit failed; what it covers is read again");
+    /// Commits what stands of these partitions and waits for the answer; with shorter notes as long as the brokers refuse them.
+    fn commit_now(&mut self, places: &[Place]) {
+        loop {
+            let mut offsets = TopicPartitionList::new();
+            let mut longest = 0;
+            for place in places {
+                if let Some(commit) = self.ledger.standing(place) {
+                    longest = longest.max(commit.note.len());
+                    self.add_commit(&mut offsets, place, &commit);
+                }
+            }
+            if offsets.count() == 0 {
+                return;
+            }
+            match self.consumer.commit(&offsets, CommitMode::Sync) {
+                Ok(()) => return metrics::receive_kafka_commit("ok"),
+                // Each time at most half as long.
+                Err(error) if longest > 0 && is_note_refused(&error) => self.note_refused(longest),
+                Err(error) => {
+                    metrics::receive_kafka_commit("failed");
+                    tracing::warn!(%error, "the last commit failed; what it covers is read again");
+                    return;
+                }
             }
         }
     }
@@ -220,16 +252,9 @@ impl Reader {
             // The group waits for this word; nothing is read any more.
             tracing::debug!(%error, "cannot take partitions while leaving the group");
         }
-        let mut offsets = TopicPartitionList::new();
         // All of them: whether the brokers took the latest commits is not known.
-        for place in self.ledger.places() {
-            if let Some(commit) = self.ledger.standing(place) {
-                self.add_commit(&mut offsets, place, &commit);
-            }
-        }
-        if offsets.count() > 0 {
-            self.commit_now(&offsets);
-        }
+        let places: Vec<Place> = self.ledger.places().cloned().collect();
+        self.commit_now(&places);
         // The consumer leaves as it is dropped; what it calls back for meanwhile needs nobody.
         self.consumer.context().close();
         metrics::receive_kafka_partitions(0);
