@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -111,16 +111,18 @@ impl Load {
     }
 
     async fn send(self: Arc<Self>) {
-        let next = AtomicU32::new(0);
         let mut sender = Sender::new(String::new());
         let mut connected = String::new();
-        while !self.is_over.load(Ordering::Relaxed) {
+        for number in 0.. {
+            if self.is_over.load(Ordering::Relaxed) {
+                return;
+            }
             let endpoint = self.endpoint.lock().unwrap().clone();
             if endpoint != connected {
                 sender = Sender::hasty(endpoint.clone(), Duration::from_secs(10));
                 connected = endpoint;
             }
-            let (id, request) = trace(next.fetch_add(1, Ordering::Relaxed));
+            let (id, request) = trace(number);
             if sender.send(request).await == Heard::Acknowledged {
                 self.acknowledged.lock().unwrap().insert(id);
             }
