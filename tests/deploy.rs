@@ -195,6 +195,7 @@ fn strangers(expression: &str, recorded: &BTreeSet<String>) -> Vec<String> {
             }
             // service_agent:… carries the labels that its level names.
             known.extend(["service", "agent", "tier", "question", "provider"]);
+            known.extend(["model", "service_version", "prompt_version"]);
             continue;
         }
         let Some(metric) = metric(name) else {

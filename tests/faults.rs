@@ -5,6 +5,8 @@
 
 #![expect(clippy::print_stdout, reason = "the long runs show how far they are, and skipped tests say so")]
 
+#[path = "faults/budget.rs"]
+mod budget;
 #[path = "faults/clock.rs"]
 mod clock;
 #[path = "faults/daemon.rs"]

@@ -404,6 +404,46 @@ async fn a_small_body_that_becomes_large_when_it_is_decoded_is_refused_before_th
 }
 
 #[tokio::test]
+async fn a_small_grpc_request_that_unpacks_to_much_is_held_at_what_it_unpacks_to() {
+    let config = Config {
+        max_bytes: ByteSize(2_000_000),
+        max_message: ByteSize::mib(1),
+        wait: Period::millis(10),
+        ..in_memory()
+    };
+    let mut house = House::with(config).await;
+    let large = request(vec![WireSpan { attributes: vec![pair("text", &"a".repeat(900_000))], ..span(1) }]);
+    assert!(gzip(&large.encode_to_vec()).len() < 10_000);
+    // Somebody else has 700,000 of the 2,000,000 bytes: there is room for what was sent and for what is made of it, but not for
+    // what lies between, the bytes that were unpacked.
+    let mut slow = TcpStream::connect(house.http).await.unwrap();
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-protobuf\r\ncontent-length: 800000\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(&mut slow, head.as_bytes()).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut slow, &vec![0; 700_000]).await.unwrap();
+    while house.door.held_bytes() < 700_000 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let client = house.traces_client().await;
+    let clients = [CompressionEncoding::Gzip, CompressionEncoding::Zstd]
+        .map(|encoding| client.clone().send_compressed(encoding));
+    for mut client in clients.clone() {
+        let status = client.export(large.clone()).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        assert!(status.get_details_retry_info().is_some(), "there is room for it at another time");
+    }
+    assert!(house.nothing_came());
+    drop(slow);
+    while house.door.held_bytes() > 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    for mut client in clients {
+        client.export(large.clone()).await.unwrap();
+        assert_eq!(house.next_spans().len(), 1);
+    }
+    assert_eq!(house.door.held_bytes(), 0);
+}
+
+#[tokio::test]
 async fn overload_says_when_to_come_back_and_then_lets_in() {
     let mut house = House::with(small(5_000)).await;
     let mut client = house.traces_client().await;

@@ -2,11 +2,19 @@
 
 use serde_json::Map;
 
+use super::media::media;
 use super::parse::CLASS;
 use super::talk::{Call, Outcome, Part};
-use super::text::{decode_str, is_masked, media, pick, pick_str};
+use super::text::{decode_str, is_masked, pick, pick_str};
 use super::wrapping::{Shown, arguments, result_str};
 use crate::domain::Json;
+
+/// Bedrock's and Haystack's blocks without a type: `{"document": {"format": "pdf", "source": {"bytes": …}}}`, `{"base64_image": …}`.
+fn is_bare_media(map: &Map<String, Json>) -> bool {
+    let holds_source = |key: &&str| map.get(*key).is_some_and(|value| value.get("source").is_some());
+    map.contains_key("base64_image")
+        || map.len() == 1 && ["image", "document", "video", "audio"].iter().any(holds_source)
+}
 
 /// Whether an object is a content block rather than a message.
 pub(super) fn is_block(json: &Json) -> bool {
@@ -39,9 +47,10 @@ pub(super) fn is_block(json: &Json) -> bool {
         "image",
         "block_type",
     ];
-    BARE.iter().any(|key| map.contains_key(*key))
-        && !map.contains_key("message")
-        && !map.contains_key("generation_info")
+    is_bare_media(map)
+        || BARE.iter().any(|key| map.contains_key(*key))
+            && !map.contains_key("message")
+            && !map.contains_key("generation_info")
 }
 
 fn is_block_type(kind: &str) -> bool {
@@ -181,6 +190,10 @@ pub(super) fn block(map: &Map<String, Json>, depth: usize, parts: &mut Vec<Part>
             || map.contains_key("fileData") =>
         {
             parts.push(Part::Text(media("file", map)));
+        }
+        _ if is_bare_media(map) => {
+            let key = map.keys().next().map_or("file", String::as_str);
+            parts.push(Part::Text(media(key, map)));
         }
         _ => bare_block(map, depth, parts),
     }

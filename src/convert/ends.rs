@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use super::alike::{same_text, squeeze};
 use super::atom::{Atom, What};
+use super::media;
+use super::prompts;
 use super::talk::{Invocation, Message, Role, Talk};
 use super::tell::Draft;
 use super::tree::Tree;
@@ -285,6 +287,7 @@ pub(super) fn finish(
     talk: &Talk,
     woven: &Woven,
     spans: &[&Span],
+    tree: &Tree,
     drafts: Vec<Draft>,
 ) -> Story {
     let mut agents: Vec<String> = Vec::new();
@@ -322,19 +325,21 @@ pub(super) fn finish(
     let answered_by = last
         .and_then(|(step, _)| step.span_id)
         .and_then(|id| spans.iter().position(|span| span.span_id == id));
-    let service = answered_by
-        .and_then(|at| spans[at].resource.service())
-        .or_else(|| woven.threads.first().and_then(|thread| spans.get(thread.span)?.resource.service()))
-        .or_else(|| spans.iter().find_map(|span| span.resource.service()))
-        .or_else(|| trace.logs.iter().find_map(|log| log.resource.service()));
+    let opened_by = woven.threads.first().map(|thread| thread.span);
+    let senders = [answered_by, opened_by].into_iter().flatten().filter_map(|at| spans.get(at).copied());
+    let sender = senders
+        .chain(spans.iter().copied())
+        .map(|span| &span.resource)
+        .chain(trace.logs.iter().map(|log| &log.resource))
+        .find(|resource| resource.service().is_some());
     let model = woven.threads.iter().rev().find_map(|thread| thread.model.clone());
     let mut truncated = talk.truncated.clone();
     truncated.extend(talk.offers.truncated.iter().cloned());
     truncated.extend(trace.truncated.iter().cloned());
-    Story {
+    let mut story = Story {
         trace_id: Some(trace.trace_id),
         session_id: talk.session.clone(),
-        service: service.map(str::to_owned),
+        service: sender.and_then(|resource| resource.service()).map(str::to_owned),
         agents,
         instructions: talk.offers.instructions.clone(),
         tools: talk.offers.tools.clone(),
@@ -345,5 +350,9 @@ pub(super) fn finish(
         truncated,
         warnings: talk.warnings.clone(),
         model,
-    }
+        service_version: sender.and_then(|resource| resource.service_version()).map(str::to_owned),
+        prompt_version: prompts::version(spans, tree, answered_by),
+    };
+    media::without_bytes(&mut story);
+    story
 }

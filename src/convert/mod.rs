@@ -13,10 +13,12 @@ mod gist;
 mod indexed;
 mod join;
 mod langsmith;
+mod media;
 mod message;
 mod offers;
 mod pairing;
 mod parse;
+mod prompts;
 mod pseudo;
 mod read;
 mod runs;
@@ -30,4 +32,5 @@ mod wrapping;
 
 pub use join::join_runs;
 pub use langsmith::{NotRuns, traces_of_runs};
+pub use media::attachments;
 pub use read::{read, story};

@@ -73,7 +73,7 @@ pub(super) fn tell(trace: &Trace, talk: &Talk, woven: &Woven, spans: &[&Span], t
     ends::add_request(&mut steps, &teller.anchors, outer.first().map(|around| around.start));
     ends::add_passes(&mut steps, talk, spans);
     ends::settle_answers(&mut steps, answer_of_root.as_deref(), &outer);
-    ends::finish(trace, talk, woven, spans, steps)
+    ends::finish(trace, talk, woven, spans, tree, steps)
 }
 
 impl Teller<'_> {

@@ -1,8 +1,8 @@
 //! Attribute values as JSON and as text.
 
 use serde_json::{Map, Number};
-use sha2::{Digest, Sha256};
 
+use super::media::placeholder;
 use super::parse::parse;
 use crate::domain::{Attributes, Json, Value};
 
@@ -92,13 +92,6 @@ pub(super) fn is_constant(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// What stands for a picture, sound or file: its type, size and hash, never its bytes.
-pub(super) fn placeholder(kind: &str, mime: Option<&str>, bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
-    let head: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("[{}, {} bytes, sha256 {head}]", mime.unwrap_or(kind), bytes.len())
-}
-
 /// A string as itself, nothing as nothing, everything else as compact JSON.
 pub(super) fn plain(json: &Json) -> String {
     match json {
@@ -121,50 +114,4 @@ pub(super) fn pick_str<'a>(map: &'a Map<String, Json>, keys: &[&str]) -> Option<
 /// Vercel's `{"type": "json", "value": ...}`.
 pub(super) fn is_typed_value(map: &Map<String, Json>) -> bool {
     map.len() == 2 && map.contains_key("value") && map.get("type").is_some_and(Json::is_string)
-}
-
-/// The placeholder for a block that holds a picture, sound or file.
-pub(super) fn media(kind: &str, map: &Map<String, Json>) -> String {
-    let nested = [
-        "source",
-        "inline_data",
-        "inlineData",
-        "input_audio",
-        "image_url",
-        "file",
-        "file_data",
-        "fileData",
-        "image",
-        "audio",
-    ]
-    .iter()
-    .find_map(|key| map.get(*key).and_then(Json::as_object));
-    let maps = [Some(map), nested];
-    let find = |keys: &[&str]| maps.iter().flatten().find_map(|m| pick_str(m, keys));
-    let mime = find(&["mime_type", "mimeType", "media_type", "mediaType", "format"]);
-    let uri = find(&["uri", "url", "file_uri", "fileUri", "file_id", "image_url"]);
-    let data = find(&["data", "content", "bytes", "base64", "image", "audio"]);
-    match (data, uri) {
-        (Some(data), _) => placeholder(kind, mime, data.as_bytes()),
-        (None, Some(uri)) if uri.starts_with("data:") => {
-            let mime = uri[5..].split([';', ',']).next().filter(|m| !m.is_empty()).or(mime);
-            placeholder(kind, mime, uri.as_bytes())
-        }
-        (None, Some(uri)) => format!("[{} at {uri}]", mime.unwrap_or(kind)),
-        (None, None) => format!("[{}]", mime.unwrap_or(kind)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn pictures_become_placeholders() {
-        let block = json!({"type": "image", "source": {"media_type": "image/png", "data": "aGVsbG8="}});
-        let text = media("image", block.as_object().unwrap());
-        assert!(text.starts_with("[image/png, 8 bytes, sha256 "), "{text}");
-    }
 }

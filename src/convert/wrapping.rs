@@ -2,8 +2,9 @@
 
 use serde_json::Map;
 
+use super::media::media;
 use super::parse::{CLASS, parse};
-use super::text::{Decoded, LAYERS, decode_str, is_typed_value, media, pick, pick_str, plain, to_json};
+use super::text::{Decoded, LAYERS, decode_str, is_typed_value, pick, pick_str, plain, to_json};
 use crate::domain::{Json, Value};
 
 /// A call's arguments without their wrappings. `None` if they were cut off.
@@ -304,8 +305,20 @@ fn block_text(json: &Json) -> Option<String> {
         return Some(inner.to_string());
     }
     let kind = map.get("type").and_then(Json::as_str)?;
-    matches!(kind, "image" | "audio" | "image_url" | "input_image" | "document" | "resource")
-        .then(|| media(kind, map))
+    const MEDIA: [&str; 11] = [
+        "image",
+        "audio",
+        "image_url",
+        "input_image",
+        "input_audio",
+        "file",
+        "input_file",
+        "media",
+        "video",
+        "document",
+        "resource",
+    ];
+    MEDIA.contains(&kind).then(|| media(kind, map))
 }
 
 /// Whether a result's text says that the tool failed: a JSON object whose `error` is set.

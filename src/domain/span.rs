@@ -62,6 +62,11 @@ impl Resource {
     pub fn service(&self) -> Option<&str> {
         self.attributes.text("service.name")
     }
+
+    /// `service.version`, if it was set.
+    pub fn service_version(&self) -> Option<&str> {
+        self.attributes.text("service.version")
+    }
 }
 
 /// The instrumentation library that made a span or record.

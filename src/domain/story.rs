@@ -137,6 +137,13 @@ pub struct Story {
     /// The model that gave the answer. Not part of the story's JSON.
     #[serde(skip)]
     pub model: Option<String>,
+    /// `service.version` of that service. Not part of the story's JSON.
+    #[serde(skip)]
+    pub service_version: Option<String>,
+    /// The version of the prompt that the answer was written with, as `NAME@VERSION` where its spans name it. Not part of the
+    /// story's JSON.
+    #[serde(skip)]
+    pub prompt_version: Option<String>,
 }
 
 /// Why a trace has no story to evaluate. A skip is a recorded outcome, not an error.

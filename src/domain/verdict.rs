@@ -254,6 +254,12 @@ pub struct Verdict {
     pub agent: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
+    /// `service.version`; absent in JSON if the resource does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub service_version: Option<String>,
+    /// The version of the prompt that the answer was written with, as `NAME@VERSION`; absent in JSON if no span tells it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prompt_version: Option<String>,
     /// How the trace ended.
     pub outcome: Outcome,
     /// Why, if it was not scored.

@@ -33,7 +33,10 @@ pub use jsonl::Jsonl;
 pub use kafka::Kafka;
 pub use otlp::Otlp;
 pub use proto::{ProtoError, decode as from_protobuf, encode as to_protobuf};
-pub use recent::{Entry, Feed, Filter, Missed, Needle, Pair, Point, Recent, Tally, Told};
+pub use recent::{
+    BaselineOf, Counted, Drift, Entry, Feed, Filter, Missed, Needle, Of, Pair, Point, Recent, Share, Tally,
+    Told, Variant, VariantRate,
+};
 pub use sinks::Sinks;
 pub use stdout::Stdout;
 pub use traces::{Notes, Traces, TracesTask, stage, stage_now, stage_over};

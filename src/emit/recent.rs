@@ -3,6 +3,7 @@
 mod filter;
 mod rates;
 mod stories;
+mod variants;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,9 +16,11 @@ use tokio::sync::broadcast::error::RecvError;
 pub use self::filter::{Filter, Needle};
 pub use self::rates::{Pair, Point, Tally};
 pub use self::stories::Told;
+pub use self::variants::{BaselineOf, Drift, Share, Variant, VariantRate};
 
 use self::rates::Rates;
 use self::stories::Stories;
+use self::variants::Variants;
 use super::config::RecentConfig;
 use crate::domain::{Label, Outcome, Story, Tier, Time, TraceId, Verdict};
 
@@ -68,6 +71,27 @@ struct Held {
     pushed: u64,
     stories: Stories,
     rates: Rates,
+    /// Verdicts on conversations, which are no answers.
+    conversations: Rates,
+    variants: Variants,
+}
+
+/// Verdicts over time and by agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Stretches of the window, oldest first.
+    pub points: Vec<Point>,
+    /// The services and agents of the last three hours.
+    pub agents: Vec<Pair>,
+}
+
+/// Which verdicts are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// Those on answers.
+    Answers,
+    /// Those on conversations.
+    Conversations,
 }
 
 impl Recent {
@@ -80,6 +104,8 @@ impl Recent {
             pushed: 0,
             stories: Stories::new(config.story_bytes.as_usize()),
             rates: Rates::default(),
+            conversations: Rates::default(),
+            variants: Variants::default(),
         };
         Self { shared: Arc::new(Shared { config: config.clone(), held: Mutex::new(held), feed }) }
     }
@@ -109,9 +135,12 @@ impl Recent {
             has_story: story.is_some(),
         });
         // What a conversation covers was counted with the verdicts on its traces.
-        if verdict.traces.is_empty() {
-            held.rates.count(entry.emitted, &entry.service, &entry.agent, entry.outcome, entry.label);
+        let is_conversation = !verdict.traces.is_empty();
+        if !is_conversation {
+            held.variants.count(verdict);
         }
+        let rates = if is_conversation { &mut held.conversations } else { &mut held.rates };
+        rates.count(entry.emitted, &entry.service, &entry.agent, entry.outcome, entry.label);
         held.bytes += entry.json.len();
         held.entries.push_back(Arc::clone(&entry));
         if let Some(told) = told {
@@ -147,21 +176,30 @@ impl Recent {
     }
 
     /// How many verdicts there were in the last `points` stretches of `seconds_each` seconds (a multiple of 10), up to three
-    /// hours back; of one service or agent, or of all.
+    /// hours back, of one service or agent, or of all; and the services and agents of the last three hours.
     pub fn rates(
         &self,
+        of: Of,
         now: Time,
         seconds_each: u64,
         points: usize,
         service: Option<&str>,
         agent: Option<&str>,
-    ) -> Vec<Point> {
-        self.held().rates.points(now, seconds_each / rates::SLOT, points, service, agent)
+    ) -> Counted {
+        let held = self.held();
+        let rates = match of {
+            Of::Answers => &held.rates,
+            Of::Conversations => &held.conversations,
+        };
+        Counted {
+            points: rates.points(now, seconds_each / rates::SLOT, points, service, agent),
+            agents: rates.pairs(now),
+        }
     }
 
-    /// The services and agents of the last three hours.
-    pub fn pairs(&self, now: Time) -> Vec<Pair> {
-        self.held().rates.pairs(now)
+    /// The variants of all services, each with its last hour and its baseline.
+    pub fn variants(&self, now: Time) -> Vec<VariantRate> {
+        self.held().variants.rates(now)
     }
 
     fn keeps_stories(&self) -> bool {
@@ -259,14 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_remembered_and_counts_in_no_rate() {
+    fn a_conversation_is_remembered_and_counts_apart_from_answers() {
         let recent = recent(10, 1 << 20);
         let conversation = sample::full();
         assert!(!conversation.traces.is_empty());
         recent.push(&conversation);
-        assert_eq!(recent.pairs(conversation.times.emitted), []);
+        let now = conversation.times.emitted;
+        let counted = |of| recent.rates(of, now, 60, 1, None, None);
+        assert_eq!(counted(Of::Answers).agents, []);
+        assert_eq!(counted(Of::Conversations).agents.len(), 1);
+        assert_eq!(recent.variants(now), []);
         recent.push(&Verdict { traces: Vec::new(), ..conversation.clone() });
-        assert_eq!(recent.pairs(conversation.times.emitted).len(), 1);
+        assert_eq!(counted(Of::Answers).points[0].tally.scored, 1);
+        assert_eq!(counted(Of::Conversations).points[0].tally.scored, 1);
+        assert_eq!(recent.variants(now).len(), 1);
         assert_eq!(recent.latest(&Filter::default(), 10).len(), 2);
     }
 

@@ -169,6 +169,8 @@ fn strip(verdict: &mut Verdict, chars: usize) {
         &mut verdict.service,
         &mut verdict.agent,
         &mut verdict.model,
+        &mut verdict.service_version,
+        &mut verdict.prompt_version,
         &mut verdict.reason,
         &mut verdict.judge_error,
         &mut provenance.judge,

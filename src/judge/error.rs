@@ -362,6 +362,16 @@ pub enum BuildError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// What the judge has cost cannot be kept.
+    #[error("cannot {action} what the judge has cost: {}: {source}", path.display())]
+    Statement {
+        /// The file, below `data_dir`.
+        path: PathBuf,
+        /// `read` or `write`.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A prompt template is wrong.
     #[error("judge prompt {template} is wrong: {message}")]
     Prompt {

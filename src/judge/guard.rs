@@ -1,11 +1,15 @@
 //! Stands before an endpoint: concurrency, pace, breaker, budget, time limits and retries, counted on every attempt.
 
+mod account;
 mod aimd;
 mod breaker;
 mod budget;
 mod pace;
+mod rhythm;
 mod slots;
+mod statement;
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -13,10 +17,12 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::time::{Instant, timeout_at};
 
 use super::attempt::{Completion, Failure, Said, Tokens};
-use super::{Config, JudgeErrorKind, Pricing, Waiting};
+use super::{BuildError, Config, JudgeErrorKind, Pricing, Waiting};
 use crate::domain::{Time, Usage};
 use crate::metrics;
+use account::Account;
 use breaker::{Breaker, Resting};
+pub use budget::Allowance;
 use budget::{Budget, NanoUsd, Reservation};
 use pace::Pace;
 use slots::{Load, Slots};
@@ -68,13 +74,19 @@ pub(super) struct Guard {
     slots: Slots,
     pace: Pace,
     breaker: Mutex<Breaker>,
-    budget: Mutex<Budget>,
+    account: Account,
 }
 
 impl Guard {
-    /// A guard with the limits of `config`.
-    pub fn new(provider: &'static str, config: &Config) -> Self {
-        Self {
+    /// A guard with the limits of `config`. What is spent is kept in the folder, if there is one and money is limited.
+    pub fn new(provider: &'static str, config: &Config, kept_in: Option<&Path>) -> Result<Self, BuildError> {
+        let is_limited = config.usd_per_hour.is_some() || config.usd_per_day.is_some();
+        let budget = Budget::new(config.usd_per_hour, config.usd_per_day);
+        let account = match kept_in.filter(|_| is_limited) {
+            Some(folder) => Account::kept(budget, folder)?,
+            None => Account::forgetful(budget),
+        };
+        Ok(Self {
             provider,
             deadline: config.deadline.0,
             attempt_timeout: config.attempt_timeout.0,
@@ -83,8 +95,18 @@ impl Guard {
             slots: Slots::new(config.concurrency.get()),
             pace: Pace::new(config.requests_per_minute, config.tokens_per_minute),
             breaker: Mutex::new(Breaker::new(config.breaker_failures.get(), config.breaker_pause.0)),
-            budget: Mutex::new(Budget::new(config.usd_per_hour, config.usd_per_day)),
-        }
+            account,
+        })
+    }
+
+    /// The limited windows as they stand.
+    pub fn allowances(&self) -> Vec<Allowance> {
+        self.account.allowances()
+    }
+
+    /// Writes down what has to outlive the process. Blocks.
+    pub fn keep(&self) {
+        self.account.keep();
     }
 
     /// What tokens are counted at.
@@ -156,7 +178,8 @@ impl Guard {
         let tokens = estimate.input + estimate.output;
         self.pace.wait(tokens, deadline).await.map_err(|_| too_late(Waiting::Rate))?;
         self.pace.space(self.slots.limit().1, deadline).await.map_err(|_| too_late(Waiting::Rate))?;
-        let bill = self.reserve(estimate, tally)?;
+        let mut bill = self.reserve(estimate, tally)?;
+        self.account.settled_down(self.cost(estimate)).await;
         // Last, for it gives the one trial after a rest, which must not be lost to a limit of ours.
         let allowed = lock(&self.breaker).enter(Instant::now().into_std());
         if let Err(refusal) = allowed {
@@ -165,6 +188,7 @@ impl Guard {
         }
 
         tally.waits_for(Waiting::Reply);
+        bill.is_sent = true;
         let start = Instant::now();
         let end = deadline.min(start + self.attempt_timeout);
         let result = timeout_at(end, send()).await.unwrap_or_else(|_| {
@@ -201,14 +225,14 @@ impl Guard {
     }
 
     fn reserve<'a>(&'a self, estimate: Tokens, tally: &'a Tally) -> Result<Bill<'a>, JudgeErrorKind> {
-        let reserved = lock(&self.budget).reserve(self.cost(estimate), wall_clock());
+        let reserved = self.account.reserve(self.cost(estimate));
         let reservation = reserved.map_err(|spent| JudgeErrorKind::Budget {
             window: spent.window,
             limit_usd: spent.limit_usd,
             pricing: Box::new(self.pricing.clone()),
             resets_in: spent.resets_in,
         })?;
-        Ok(Bill { guard: self, tally, estimate, reservation: Some(reservation) })
+        Ok(Bill { guard: self, tally, estimate, is_sent: false, reservation: Some(reservation) })
     }
 
     fn cost(&self, tokens: Tokens) -> NanoUsd {
@@ -260,11 +284,13 @@ fn load(result: &Result<Completion, Failure>) -> Load {
     }
 }
 
-/// The money of one attempt. Dropped without being settled, as by a caller that goes away, the attempt counts in full.
+/// The money of one attempt. Dropped without being settled, as by a caller that goes away, an attempt that was sent counts in
+/// full.
 struct Bill<'a> {
     guard: &'a Guard,
     tally: &'a Tally,
     estimate: Tokens,
+    is_sent: bool,
     reservation: Option<Reservation>,
 }
 
@@ -276,7 +302,7 @@ impl Bill<'_> {
     fn pay(&mut self, tokens: Tokens) {
         let Some(reservation) = self.reservation.take() else { return };
         let cost = self.guard.cost(tokens);
-        lock(&self.guard.budget).settle(reservation, cost);
+        self.guard.account.settle(reservation, cost);
         self.tally.add(tokens, cost);
         metrics::judge_tokens(self.guard.provider, tokens.input, tokens.output);
         metrics::judge_cost(cost.usd());
@@ -285,7 +311,7 @@ impl Bill<'_> {
 
 impl Drop for Bill<'_> {
     fn drop(&mut self) {
-        self.pay(self.estimate);
+        self.pay(if self.is_sent { self.estimate } else { Tokens::default() });
     }
 }
 

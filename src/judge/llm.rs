@@ -5,7 +5,7 @@ mod exchange;
 mod measures;
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -16,7 +16,8 @@ use super::endpoint::Endpoint;
 use super::guard::Guard;
 use super::prompt::Prompts;
 use super::{
-    Ask, BuildError, Flaw, Judge, JudgeError, JudgeErrorKind, Judgement, Measured, Pricing, Unanswered,
+    Allowance, Ask, BuildError, Flaw, Judge, JudgeError, JudgeErrorKind, Judgement, Measured, Pricing,
+    Unanswered,
 };
 use crate::domain::{Inquiry, Measure};
 use crate::metrics;
@@ -31,12 +32,22 @@ pub fn build(config: &Config) -> Result<Option<Arc<dyn Judge>>, BuildError> {
 
 /// The same with the prompt templates that evaluators and metrics bring along, by the paths that inquiries name.
 pub fn build_with(config: &Config, own: &BTreeSet<&PathBuf>) -> Result<Option<Arc<dyn Judge>>, BuildError> {
+    build_kept(config, own, None)
+}
+
+/// The same for a process whose budget has to outlive it: what was spent is kept in a file of this folder, if money is limited.
+/// One process at a time may use a folder.
+pub fn build_kept(
+    config: &Config,
+    own: &BTreeSet<&PathBuf>,
+    folder: Option<&Path>,
+) -> Result<Option<Arc<dyn Judge>>, BuildError> {
     let Some(provider) = config.provider() else { return Ok(None) };
     let judge = LlmJudge {
         prompts: Prompts::load(&config.prompts, own)?,
         exchange: Exchange::new(
             Endpoint::new(provider, config)?,
-            Guard::new(provider.name(), config),
+            Guard::new(provider.name(), config, folder)?,
             config,
         ),
         answering: Answering::new(config),
@@ -80,6 +91,14 @@ impl Judge for LlmJudge {
 
     fn prompt_digest(&self) -> &str {
         self.prompts.digest()
+    }
+
+    fn allowances(&self) -> Vec<Allowance> {
+        self.exchange.allowances()
+    }
+
+    fn keep(&self) {
+        self.exchange.keep();
     }
 }
 

@@ -34,9 +34,10 @@ pub use config::{
     Pricing, PromptsConfig,
 };
 pub use error::{BadReply, BuildError, JudgeError, JudgeErrorKind, Waiting, Window};
+pub use guard::Allowance;
 #[doc(hidden)]
 pub use laws::hold as hold_laws;
-pub use llm::{build, build_with};
+pub use llm::{build, build_kept, build_with};
 pub use prompt::check_prompts;
 
 /// Asks a stronger model.
@@ -68,6 +69,14 @@ pub trait Judge: Send + Sync {
     fn prompt_digest(&self) -> &str {
         ""
     }
+
+    /// The windows of money that are limited, as they stand.
+    fn allowances(&self) -> Vec<Allowance> {
+        Vec::new()
+    }
+
+    /// Writes down what has to outlive the process, if anything has. Blocks.
+    fn keep(&self) {}
 }
 
 /// What a judge is asked in one call: the original states and only the questions that are left over.

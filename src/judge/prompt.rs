@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::sheet::{Item, Sheet, text};
 use super::{BuildError, JudgeErrorKind, PromptsConfig};
+use crate::convert;
 use crate::domain::{Json, Measure};
 use lines::{claim, fence, hex, question};
 
@@ -74,8 +75,10 @@ struct StateView {
 }
 
 impl StateView {
+    /// `unseen`: judges read text alone, and are told how much of the state is none.
     fn value(&self) -> Value {
-        context! { text => self.text.as_str(), questions => self.questions.clone() }
+        let unseen = convert::attachments(&self.text);
+        context! { text => self.text.as_str(), questions => self.questions.clone(), unseen }
     }
 }
 
@@ -284,6 +287,19 @@ mod tests {
         assert!(prompt.user.lines().any(|found| found == line), "{}", prompt.user);
         assert!(!prompt.user.contains("claim:0"));
         assert!(prompt.user.ends_with("Answer q1 as JSON."), "{}", prompt.user);
+    }
+
+    #[test]
+    fn the_judge_is_told_what_it_was_not_shown() {
+        let state = "see [image/png, 18231 bytes, sha256 0123456789abcdef] and [audio, 5 bytes, sha256 0123456789abcdef]";
+        let prompt = render(state, vec![grounding("The cat is black.")]);
+        assert!(
+            prompt.user.contains("You were not shown 2 of its pictures, sounds or files"),
+            "{}",
+            prompt.user
+        );
+        let plain = render("sha256 is a hash, [a, 5 bytes, sha256 x]", vec![grounding("It is.")]);
+        assert!(!plain.user.contains("not shown"), "{}", plain.user);
     }
 
     #[test]

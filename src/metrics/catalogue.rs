@@ -111,7 +111,7 @@ mod tests {
     use crate::domain::{Closed, Label, Outcome, Standing, Tier, Time};
     use crate::error::Fault;
     use crate::metrics::recorder::rendered;
-    use crate::metrics::strays;
+    use crate::metrics::{Variant, strays};
 
     #[test]
     fn names_follow_the_grammar_and_are_unique() {
@@ -137,6 +137,7 @@ mod tests {
         let second = Duration::from_secs(1);
         verdict(Some("shop"), None, Some(Label::Faithful), Some(Tier::Proceed));
         scored(Some("shop"), Some("refunds"), true);
+        variant_scored(Some("shop"), Variant { model: Some("large"), ..Variant::default() }, true);
         score(Some("shop"), 0.5);
         claims(Some("shop"), Some(Standing::Grounded), 2);
         cascade_answer("grounding", "local");
@@ -201,6 +202,7 @@ mod tests {
         judge_tokens("openai", 10, 20);
         judge_cost(0.25);
         judge_cost(0.5);
+        judge_statement("ok");
         emit_write("kafka", "ok");
         emit_write_seconds("kafka", second);
         emit_trimmed("kafka");
@@ -212,6 +214,7 @@ mod tests {
         emit_own_spans("sent", 2);
         emit_in_flight(2);
         serve_request("/metrics", 200);
+        serve_full();
         serve_feed_readers(1);
         serve_feed_missed(4);
         feedback_word("stored");
@@ -238,6 +241,8 @@ mod tests {
         let labels = r#"{service="shop",agent="unknown",label="faithful",tier="proceed"}"#;
         assert!(text.contains(&format!("assayd_verdicts_total{labels} 1\n")));
         assert!(text.contains("assayd_hallucinations_total{service=\"shop\",agent=\"refunds\"} 1\n"));
+        let labels = r#"{service="shop",model="large",service_version="unknown",prompt_version="unknown"}"#;
+        assert!(text.contains(&format!("assayd_variant_hallucinations_total{labels} 1\n")));
     }
 
     #[test]

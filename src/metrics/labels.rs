@@ -1,6 +1,6 @@
 //! Label values that come from senders, kept few and short: a trace must not be able to fill the monitoring system.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, RwLock};
 
 /// What stands for a value that is missing.
@@ -13,6 +13,10 @@ pub const MAX_CHARS: usize = 64;
 pub const MAX_SERVICES: usize = 200;
 /// Most pairs of service and agent that are told apart.
 pub const MAX_AGENTS: usize = 1_000;
+/// Most variants (model, version of the service, version of the prompt) of one service that are told apart.
+pub const MAX_VARIANTS_EACH: usize = 50;
+/// Most variants of all services together that are told apart.
+pub const MAX_VARIANTS: usize = 1_000;
 /// Most values of all other open labels together that are told apart.
 pub const MAX_WORDS: usize = 300;
 
@@ -43,9 +47,56 @@ impl Known {
     }
 }
 
+/// What tells two releases of one agent apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Variant<'a> {
+    /// The model that answered.
+    pub model: Option<&'a str>,
+    /// `service.version`.
+    pub service_version: Option<&'a str>,
+    /// The version of the prompt.
+    pub prompt_version: Option<&'a str>,
+}
+
+/// The first variants of each service, within a limit for all together: a sender that writes a new version into every trace
+/// takes no other service's room.
+struct Variants {
+    each: usize,
+    all: Known,
+    of_service: RwLock<HashMap<String, HashSet<[String; 3]>>>,
+}
+
+impl Variants {
+    fn new(each: usize, most: usize) -> Self {
+        Self { each, all: Known::new(most), of_service: RwLock::new(HashMap::new()) }
+    }
+
+    /// Whether `variant` is one of the first. `service` is a label already, so that there are few.
+    fn admits(&self, service: &str, variant: &[String; 3]) -> bool {
+        let held = self.of_service.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = held.get(service);
+        if known.is_some_and(|variants| variants.contains(variant)) {
+            return true;
+        }
+        if known.is_some_and(|variants| variants.len() >= self.each) {
+            return false;
+        }
+        drop(held);
+        let mut held = self.of_service.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let variants = held.entry(service.to_owned()).or_default();
+        if variants.contains(variant) {
+            return true;
+        }
+        let is_admitted =
+            variants.len() < self.each && self.all.admits(&format!("{service}\n{}", variant.join("\n")));
+        is_admitted && variants.insert(variant.clone())
+    }
+}
+
 /// The names that are told apart.
 struct Names {
     services: Known,
+    variants: Variants,
     agents: Known,
     words: Known,
 }
@@ -54,6 +105,7 @@ impl Names {
     fn new() -> Self {
         Self {
             services: Known::new(MAX_SERVICES),
+            variants: Variants::new(MAX_VARIANTS_EACH, MAX_VARIANTS),
             agents: Known::new(MAX_AGENTS),
             words: Known::new(MAX_WORDS),
         }
@@ -69,6 +121,15 @@ impl Names {
     }
 }
 
+impl Names {
+    fn service_and_variant(&self, service: Option<&str>, variant: Variant<'_>) -> (String, [String; 3]) {
+        let service = limited(service, &self.services, "");
+        let values = [variant.model, variant.service_version, variant.prompt_version].map(short);
+        let is_told_apart = service != OTHER && self.variants.admits(&service, &values);
+        (service, if is_told_apart { values } else { [OTHER; 3].map(str::to_owned) })
+    }
+}
+
 static NAMES: LazyLock<Names> = LazyLock::new(Names::new);
 
 /// A service's label.
@@ -81,18 +142,30 @@ pub(super) fn service_and_agent(service: Option<&str>, agent: Option<&str>) -> (
     NAMES.service_and_agent(service, agent)
 }
 
+/// The labels of a service and of a variant of it: model, version of the service, version of the prompt.
+pub(super) fn service_and_variant(service: Option<&str>, variant: Variant<'_>) -> (String, [String; 3]) {
+    NAMES.service_and_variant(service, variant)
+}
+
 /// The value of an open label whose values come from configuration or code, `scope` being the label.
 pub(super) fn word(scope: &str, value: &str) -> String {
     limited(Some(value), &NAMES.words, scope)
 }
 
-fn limited(value: Option<&str>, known: &Known, scope: &str) -> String {
+/// A value as it may stand in a label.
+fn short(value: Option<&str>) -> String {
     let trimmed = value.unwrap_or_default().trim();
     if trimmed.is_empty() {
         return UNKNOWN.to_owned();
     }
-    let short: String =
-        trimmed.chars().take(MAX_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    trimmed.chars().take(MAX_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn limited(value: Option<&str>, known: &Known, scope: &str) -> String {
+    let short = short(value);
+    if short == UNKNOWN {
+        return short;
+    }
     let key = if scope.is_empty() { short.clone() } else { format!("{scope}\n{short}") };
     if known.admits(&key) { short } else { OTHER.to_owned() }
 }
@@ -116,6 +189,27 @@ mod tests {
         assert_eq!(limited(Some("  "), &known, ""), UNKNOWN);
         assert_eq!(limited(None, &known, ""), UNKNOWN);
         assert_eq!(limited(Some("a\nb"), &known, ""), "a b");
+    }
+
+    #[test]
+    fn a_version_in_every_trace_takes_no_other_services_room() {
+        let names = Names::new();
+        let of = |service: &str, version: String| {
+            let variant = Variant { model: Some("m"), service_version: Some(&version), prompt_version: None };
+            names.service_and_variant(Some(service), variant).1
+        };
+        for number in 0..2 * MAX_VARIANTS {
+            of("noisy", format!("build-{number}"));
+        }
+        assert_eq!(of("noisy", "build-new".into()), [OTHER; 3]);
+        assert_eq!(of("noisy", "build-0".into()), ["m", "build-0", UNKNOWN]);
+        assert_eq!(of("quiet", "1.0".into()), ["m", "1.0", UNKNOWN]);
+        let mut told_apart = HashSet::new();
+        for number in 0..2 * MAX_VARIANTS {
+            let variant = of(&format!("service-{}", number % 100), format!("build-{number}"));
+            told_apart.insert(variant);
+        }
+        assert!(told_apart.len() <= MAX_VARIANTS + 1, "{}", told_apart.len());
     }
 
     #[test]

@@ -9,7 +9,9 @@ mod reference;
 mod strays;
 
 pub use catalogue::*;
-pub use labels::{MAX_AGENTS, MAX_SERVICES, MAX_WORDS, OTHER, UNKNOWN};
+pub use labels::{
+    MAX_AGENTS, MAX_SERVICES, MAX_VARIANTS, MAX_VARIANTS_EACH, MAX_WORDS, OTHER, UNKNOWN, Variant,
+};
 pub use metric::{Kind, Label as MetricLabel, Metric, Values};
 pub use recorder::{AlreadyInstalled, Handle, describe, install};
 pub use reference::reference;

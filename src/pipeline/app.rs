@@ -79,7 +79,7 @@ pub enum Ended {
 impl App {
     /// Binds all listeners, opens all sinks, loads the model. A taken port or a missing model shows here.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
-        let assayer = Assayer::start(&config)?;
+        let assayer = Assayer::start_kept(&config, Some(&config.data_dir.join("judge")))?;
         Self::bind_with(config, assayer).await
     }
 
@@ -243,6 +243,10 @@ impl App {
             }
         };
         keeping.stop().await;
+        let assayer = Arc::clone(&self.assayer);
+        if let Err(error) = tokio::task::spawn_blocking(move || assayer.keep()).await {
+            tracing::error!(%error, "writing down what the judge has cost panicked");
+        }
         drop(self.sinks);
         // The last who could tell of their work are gone.
         traces_task.finish(TRACES_GOODBYE).await;

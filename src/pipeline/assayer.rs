@@ -1,5 +1,6 @@
 //! From a trace to its verdict: the flow without sockets. The daemon, `replay` and `check` all go through here.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,9 +40,21 @@ pub struct Assayer {
 impl Assayer {
     /// Loads the decision model and makes the judge's client, as `config` says. The model warms up meanwhile.
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_kept(config, None)
+    }
+
+    /// The same for a daemon: what the judge has cost is kept in this folder, so that a restart does not begin its budget anew.
+    pub fn start_kept(config: &Config, folder: Option<&Path>) -> Result<Self, StartError> {
+        let judge = judge::build_kept(&config.judge, &config.evaluate.prompts(), folder)?;
         let desk = decide::start(&config.decide)?;
-        let judge = judge::build_with(&config.judge, &config.evaluate.prompts())?;
         Ok(Self::new(config, desk, judge)?)
+    }
+
+    /// Writes down what has to outlive the process. Blocks.
+    pub fn keep(&self) {
+        if let Some(judge) = self.cascade.judge() {
+            judge.keep();
+        }
     }
 
     /// Waits until the decision model answers.

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use crate::config;
 use crate::decide::{Backend, DecideError, Desk, Reply};
 use crate::domain::{Inquiry, Measure};
-use crate::judge::{Ask, Judge, JudgeError, Judgement, Measured, Pricing};
+use crate::judge::{Allowance, Ask, Judge, JudgeError, Judgement, Measured, Pricing};
 use crate::metrics;
 use crate::redact::{Config, PatternError, Redactor};
 
@@ -93,6 +93,14 @@ impl Judge for Discreet {
 
     fn prompt_digest(&self) -> &str {
         self.judge.prompt_digest()
+    }
+
+    fn allowances(&self) -> Vec<Allowance> {
+        self.judge.allowances()
+    }
+
+    fn keep(&self) {
+        self.judge.keep();
     }
 }
 

@@ -44,6 +44,14 @@ pub(super) fn of(
                 "usd_per_million_output": pricing.price.usd_per_million_output,
                 "basis": pricing.basis.as_str(),
             })),
+            // Pictures, sounds and files are placeholders to every judge.
+            "reads": ["text"],
+            "budget": judge.allowances().iter().map(|allowance| json!({
+                "window": allowance.window.to_string(),
+                "limit_usd": allowance.limit_usd,
+                "spent_usd": allowance.spent_usd,
+                "resets_in_seconds": allowance.resets_in.as_secs(),
+            })).collect::<Vec<_>>(),
             "status": if row.trouble.is_some() { "failing" } else if row.asked > 0 { "healthy" } else { "never_ran" },
             "trouble": row.trouble,
             "asked": row.asked,

@@ -21,7 +21,7 @@ const INLINE_BYTES: usize = 128 * 1024;
 const INLINE_COMPRESSED_BYTES: usize = 4 * 1024;
 
 /// Bodies up to this size are decoded without counting first what they become: a few megabytes at worst.
-const UNCOUNTED_BYTES: usize = 128 * 1024;
+pub(super) const UNCOUNTED_BYTES: usize = 128 * 1024;
 
 /// The name under which assayd sends telemetry of its own.
 const OWN_NAME: &str = "assayd";

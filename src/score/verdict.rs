@@ -107,6 +107,8 @@ pub fn verdict(
     verdict.service = story.service.clone().or(verdict.service);
     verdict.agent = answering_agent(story);
     verdict.model = story.model.clone();
+    verdict.service_version = story.service_version.clone();
+    verdict.prompt_version = story.prompt_version.clone();
     add_new(&mut verdict.truncated, &story.truncated);
     add_new(&mut verdict.truncated, &questions.truncated);
     add_new(&mut verdict.truncated, &answers.truncated);
@@ -208,6 +210,8 @@ fn bare(origin: &Origin, plan: &Plan, now: Time) -> Verdict {
         service: origin.service.clone(),
         agent: None,
         model: None,
+        service_version: None,
+        prompt_version: None,
         outcome: Outcome::Failed,
         reason: None,
         label: None,

@@ -23,6 +23,9 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Largest body of a request.
     pub max_body_bytes: ByteSize,
+    /// Memory for the bodies of all requests together, with what they become when they are read, until they are answered.
+    /// Beyond it, requests get 503 with `Retry-After`; one that could never fit gets 413.
+    pub max_held_bytes: ByteSize,
     /// How long a request's body may take to arrive, and then its answer to be made. Headers have 10 seconds, and an answer
     /// that its client does not read has 30.
     pub timeout: Period,
@@ -56,6 +59,7 @@ impl Default for Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8321)),
             hosts: Vec::new(),
             max_body_bytes: ByteSize::mib(16),
+            max_held_bytes: ByteSize::mib(128),
             timeout: Period::seconds(60),
             tls: None,
             max_connections: NonZeroUsize::new(256).expect("256 is not zero"),
@@ -75,6 +79,13 @@ impl Config {
     pub fn check(&self, problems: &mut Vec<String>) {
         if self.max_body_bytes == ByteSize(0) {
             problems.push("serve.max_body_bytes (0B) must be above 0".to_owned());
+        }
+        // A text takes its length twice: as it came, and as it is read.
+        if self.max_held_bytes.0 < self.max_body_bytes.0.saturating_mul(2) {
+            problems.push(format!(
+                "serve.max_held_bytes ({}) must be at least twice serve.max_body_bytes ({})",
+                self.max_held_bytes, self.max_body_bytes
+            ));
         }
         if self.timeout.0.is_zero() {
             problems.push("serve.timeout (0s) must be above 0".to_owned());

@@ -11,6 +11,7 @@ mod connections;
 mod console;
 mod feedback;
 mod gsar;
+mod hold;
 mod hosts;
 mod models;
 mod probes;

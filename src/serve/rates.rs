@@ -1,4 +1,4 @@
-//! `GET /v1/rates`: verdicts over time, and by service and agent, for a chart.
+//! `GET /v1/rates`: verdicts over time, by service and agent, and by model and version against the days before.
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -11,7 +11,7 @@ use super::query::{self, invalid, now};
 use super::reply::{Refusal, json};
 use super::server::{Shared, route};
 use crate::domain::Period;
-use crate::emit::{Pair, Point};
+use crate::emit::{Counted, Of, Pair, Point, VariantRate};
 
 /// How finely verdicts are counted, in seconds.
 const FINEST: u64 = 10;
@@ -37,6 +37,10 @@ struct Rates {
     points: Vec<Point>,
     /// All services and agents of the last three hours.
     agents: Vec<Pair>,
+    /// Models, releases and prompts of the service, or of all, in the last hour and in the days before.
+    variants: Vec<VariantRate>,
+    /// Verdicts on conversations, which are not among those above.
+    conversations: Counted,
 }
 
 pub(super) fn routes() -> Router<Shared> {
@@ -48,11 +52,12 @@ async fn rates(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Resul
     let (seconds_each, points) = stretches(wish.seconds, wish.points);
     let recent = &shared.state.recent;
     let (service, agent) = (wish.service.as_deref(), wish.agent.as_deref());
-    let found = Rates {
-        seconds_each,
-        points: recent.rates(now(), seconds_each, points, service, agent),
-        agents: recent.pairs(now()),
-    };
+    let counted = |of| recent.rates(of, now(), seconds_each, points, service, agent);
+    let mut variants = recent.variants(now());
+    variants.retain(|rate| service.is_none() || rate.variant.service.as_deref() == service);
+    let conversations = counted(Of::Conversations);
+    let Counted { points, agents } = counted(Of::Answers);
+    let found = Rates { seconds_each, points, agents, variants, conversations };
     let body = serde_json::to_vec(&found).expect("it has text keys only, so it is always JSON");
     Ok(json(StatusCode::OK, body))
 }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
+use super::hold::Hold;
 use super::server::Shared;
+use crate::otlp::{self, Encoding, Signal};
 
 /// A request that is not answered as it wished.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +66,8 @@ impl<T: DeserializeOwned> FromRequest<Shared> for JsonBody<T> {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refusal> {
         refuse_other_sites(request.headers())?;
         expect_json(request.headers())?;
-        let body = read_body(request, shared).await?;
+        let (body, hold) = read_body(request, shared).await?;
+        hold.add(beyond_text(&body))?;
         // Two steps, so that what is no JSON at all (400) and what is the wrong JSON (422) are told apart.
         let value: serde_json::Value = serde_json::from_slice(&body).map_err(|error| {
             Refusal::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}"))
@@ -74,10 +78,24 @@ impl<T: DeserializeOwned> FromRequest<Shared> for JsonBody<T> {
     }
 }
 
-/// A body's bytes, within the limits on size and time.
-pub(super) async fn read_body(request: Request, shared: &Shared) -> Result<Bytes, Refusal> {
+/// A body takes its length twice: as it came, and as the texts that are read from it.
+const TEXT: usize = 2;
+
+/// What JSON takes in memory beyond that: a list of very short things is much larger than it looks.
+pub(super) fn beyond_text(body: &[u8]) -> usize {
+    // Any JSON; the signal says nothing.
+    otlp::swell(Signal::Traces, Encoding::Json, body) - body.len()
+}
+
+/// A body's bytes, within the limits on size, time and memory, and the hold on memory for them and for what is read from them.
+pub(super) async fn read_body(request: Request, shared: &Shared) -> Result<(Bytes, Hold), Refusal> {
     refuse_other_sites(request.headers())?;
-    let reading = tokio::time::timeout(shared.timeout, Bytes::from_request(request, shared)).await;
+    let Some(hold) = request.extensions().get::<Hold>().cloned() else {
+        let message = "the memory for bodies is not set up";
+        return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message));
+    };
+    let reading =
+        tokio::time::timeout(shared.timeout, collected(request.into_body(), shared.max_body, &hold)).await;
     let read = reading.map_err(|_| {
         let seconds = shared.timeout.as_secs_f64();
         Refusal::new(
@@ -86,13 +104,49 @@ pub(super) async fn read_body(request: Request, shared: &Shared) -> Result<Bytes
             format!("the body did not arrive within {seconds} seconds"),
         )
     })?;
-    read.map_err(|rejection| {
-        let error_type = match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-            _ => "invalid_request",
-        };
-        Refusal::new(rejection.status(), error_type, rejection.body_text())
-    })
+    read.map(|bytes| (bytes, hold))
+}
+
+async fn collected(body: Body, limit: usize, hold: &Hold) -> Result<Bytes, Refusal> {
+    let too_large = || {
+        let message = format!("the body is larger than {limit} bytes (serve.max_body_bytes)");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    };
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limit {
+        return Err(too_large());
+    }
+    // At once, where the length is known: of many that come together some have room, and not each for its half.
+    let (mut whole, mut seen, mut held) = (Vec::new(), 0, declared);
+    let mut refused = hold.add(TEXT * declared).err();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            let message = format!("the body broke off: {error}");
+            Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+        })?;
+        seen += piece.len();
+        if seen > limit {
+            return Err(too_large());
+        }
+        // For the rest of a body that has no room: a client that still writes does not hear an answer.
+        if refused.is_some() {
+            continue;
+        }
+        let more = seen.saturating_sub(held);
+        held += more;
+        match hold.add(TEXT * more) {
+            Ok(()) => whole.extend_from_slice(&piece),
+            Err(refusal) => {
+                whole = Vec::new();
+                refused = Some(refusal);
+            }
+        }
+    }
+    match refused {
+        Some(refusal) => Err(refusal),
+        None => Ok(whole.into()),
+    }
 }
 
 /// A web page of another site must not make its visitor's browser spend money here; browsers say where a request is from.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::hold::Budget;
 use super::hosts::Hosts;
 use super::reply::Refusal;
 use super::{
@@ -68,7 +69,7 @@ pub(super) struct Shared {
     pub(super) decision_places: Arc<Semaphore>,
     /// Whether a request may name any model.
     pub(super) any_model: bool,
-    /// Largest body, also when it is decompressed.
+    /// Largest body, also when it is decompressed. What all bodies take together is in each request's `Hold`.
     pub(super) max_body: usize,
     pub(super) shutdown: CancellationToken,
 }
@@ -136,8 +137,9 @@ fn limited(router: Router, access: Access, config: &Config) -> Router {
             }
         }
     });
-    let limit = DefaultBodyLimit::max(config.max_body_bytes.as_usize());
-    router.layer(limit).layer(admit).layer(from_fn(harden))
+    let budget = Budget::new(config.max_held_bytes.as_usize());
+    let hold = from_fn(move |request: Request, next: Next| budget.clone().before(request, next));
+    router.layer(hold).layer(admit).layer(from_fn(harden))
 }
 
 /// Verdicts hold text from outside: a browser must never take an answer for a page or a script.

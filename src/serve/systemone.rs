@@ -16,7 +16,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 
 use super::Readiness;
-use super::reply::{Refusal, json, read_body};
+use super::hold::Hold;
+use super::reply::{Refusal, beyond_text, json, read_body};
 use super::server::{Shared, route};
 use crate::decide::{DecideError, Desk};
 use crate::error::Fault;
@@ -90,14 +91,14 @@ impl IntoResponse for Problem {
 async fn answer(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let started = Instant::now();
     let headers = request.headers().clone();
-    let bytes = read_body(request, &shared).await?;
+    let (bytes, hold) = read_body(request, &shared).await?;
     let desk = ready_desk(&shared)?;
     let Ok(_place) = shared.decision_places.try_acquire() else {
         let message = "too many requests are being answered; retry later";
         let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message);
         return Err(Refusal { retry_after: Some(BUSY), ..refusal }.into());
     };
-    let asked = asked(headers, bytes, shared.max_body).await?;
+    let asked = asked(headers, bytes, shared.max_body, hold).await?;
     if !shared.any_model {
         known(desk, asked.model.as_deref())?;
     }
@@ -150,10 +151,11 @@ fn known(desk: &Desk, model: Option<&str>) -> Result<(), Refusal> {
 }
 
 /// Decompresses and reads a body; a large one not on this thread, which also answers probes.
-async fn asked(headers: HeaderMap, bytes: Bytes, limit: usize) -> Result<Asked, Problem> {
+async fn asked(headers: HeaderMap, bytes: Bytes, limit: usize, hold: Hold) -> Result<Asked, Problem> {
     let is_large = bytes.len() > LARGE;
     let read = move || {
-        let bytes = body::plain(&headers, bytes, limit)?;
+        let bytes = body::plain(&headers, bytes, limit, |more| hold.add(more))?;
+        hold.add(beyond_text(&bytes))?;
         request::read(&headers, &bytes)
     };
     if !is_large {

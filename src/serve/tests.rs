@@ -289,6 +289,51 @@ async fn bad_requests_are_4xx_with_a_reason_and_never_5xx() {
 }
 
 #[tokio::test]
+async fn bodies_share_one_memory_and_those_without_room_are_asked_to_come_back() {
+    let go_on = Arc::new(tokio::sync::Semaphore::new(0));
+    let gate = Arc::clone(&go_on);
+    let checker = Checker::new(move |request| {
+        let gate = Arc::clone(&gate);
+        Box::pin(async move {
+            drop(gate.acquire().await);
+            checked(request).await
+        })
+    });
+    let config =
+        Config { max_body_bytes: ByteSize::mib(1), max_held_bytes: ByteSize::mib(4), ..Config::default() };
+    let house = House::open(config, Some(checker)).await;
+    // Each takes its 900,000 bytes twice: as they came, and as a text that was read.
+    let body = json!({"context": "a".repeat(900_000), "response": "b"});
+    let asks: Vec<_> = (0..24).map(|_| house.check(&body)).collect();
+    let mut asks: futures::stream::FuturesUnordered<_> = asks.into_iter().collect();
+    let mut refused = 0;
+    // Two fit; all others are told so while those are not answered.
+    while refused < 22 {
+        let response = futures::StreamExt::next(&mut asks).await.unwrap();
+        assert_eq!(response.headers()["retry-after"], "2");
+        let (kind, message) = refusal(response, 503).await;
+        assert!(kind == "unavailable" && message.contains("other requests"), "{message}");
+        refused += 1;
+    }
+    // Small ones and probes still have room.
+    assert_eq!(house.get("/healthz").await.status(), StatusCode::OK);
+    go_on.add_permits(1_000);
+    while let Some(response) = futures::StreamExt::next(&mut asks).await {
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+    drop(asks);
+    // What was held is free again.
+    for _ in 0..8 {
+        assert_eq!(house.check(&body).await.status(), StatusCode::OK);
+    }
+    let dense = json!({"context": vec![0; 400_000], "response": "b"});
+    let (kind, message) = refusal(house.check(&dense).await, 413).await;
+    assert!(kind == "too_large" && message.contains("serve.max_held_bytes"), "{message}");
+    assert!(house.get("/metrics").await.text().await.unwrap().contains("assayd_serve_full_total"));
+    house.close().await;
+}
+
+#[tokio::test]
 async fn what_the_checker_says_becomes_a_status() {
     let config = Config { timeout: Period::millis(100), ..Config::default() };
     let house = House::open(config, Some(Checker::new(checked))).await;
@@ -426,6 +471,15 @@ async fn rates_count_what_was_emitted() {
     assert_eq!((points.len(), total("scored"), total("hallucination")), (30, 3, 1));
     assert_eq!(rates["agents"][0]["agent"], "refunds");
     assert_eq!(rates["agents"][0]["scored"], 3);
+    assert_eq!(rates["conversations"]["agents"], json!([]));
+    let expected = json!([{
+        "service": "support-bot", "model": "model-large", "service_version": "2.4.1", "prompt_version": "refunds@12",
+        "now": {"scored": 3, "hallucination": 1}, "baseline": {"scored": 0, "hallucination": 0},
+        "baseline_of": "nothing", "drift": "unknown",
+    }]);
+    assert_eq!(rates["variants"], expected);
+    let other: Value = house.get("/v1/rates?service=other").await.json().await.unwrap();
+    assert_eq!(other["variants"], json!([]));
     house.close().await;
 }
 

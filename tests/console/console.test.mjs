@@ -157,6 +157,62 @@ await step('a claim shows its evidence, counted in code points', async () => {
   assert.equal(await page.locator('mark.evidence').count(), 0);
 });
 
+await step('a verdict shows what the model was told and could call, and which release and prompt it is of', async () => {
+  const verdict = await verdictOf(wrong);
+  assert.deepEqual([verdict.model, verdict.service_version, verdict.prompt_version], ['model-small', '2.4.1', 'clerk@12']);
+  await openVerdict(page, verdict);
+  const ids = await page.locator('.verdict-head .ids').textContent();
+  assert.match(ids, /model-small.*release 2\.4\.1.*prompt clerk@12/);
+  assert.ok(!(await page.locator('.frame .text').first().isVisible()), 'it is folded at first');
+  assert.match(await page.locator('.frame .offered > summary').textContent(), /2 tools offered: .*cancel_order/);
+  await page.locator('.frame .instructions summary').click();
+  assert.equal(await page.locator('.frame .instructions .text').innerText(), 'You are a clerk. Say only what the tools say.');
+  await page.locator('.frame .offered > summary').focus();
+  await page.keyboard.press('Enter');
+  await page.locator('.frame .offered dd:has-text("Cancels an order that is not shipped yet.")').waitFor();
+  await page.locator('.frame .offered dd summary').first().click();
+  assert.match(await page.locator('.frame .offered dd .mono').first().innerText(), /"required"/);
+});
+
+await step('the overview shows models, releases and prompts beside their baselines', async () => {
+  await page.locator('#home').click();
+  const row = page.locator('.variants tr:has-text("parcel-desk")');
+  await row.waitFor();
+  const cells = await row.locator('td').allInnerTexts();
+  assert.deepEqual(cells, ['parcel-desk', 'model-small', '2.4.1', 'clerk@12', '100 %', '1', '–', 'no baseline yet']);
+});
+
+await step('a conversation has a row, a mark and a table of its own, and is no answer', async () => {
+  const talkative = await daemon(binary, { sessions: '1s' });
+  const other = await openPage(talkative.admin);
+  const asked = async (path) => (await fetch(`http://${talkative.admin}${path}`)).json();
+  const turns = [9, 5].map((days) => written({
+    service: 'parcel-desk', agent: 'tracker', session: 'talk-1', request: `Where is order ${days}?`,
+    result: `Order ${days} was shipped on 3 May 2026. Delivery takes 5 working days.`,
+    answer: `Order ${days} was shipped on 3 May 2026. Delivery takes ${days} working days.`,
+  }));
+  for (const turn of turns) await send(talkative.otlp, turn);
+  const talk = await until('the conversation', async () => (await asked('/v1/verdicts')).verdicts.find(({ traces }) => traces?.length === 2));
+  const line = other.locator(`[data-id="${talk.verdict_id}"][role=option]`);
+  await line.waitFor();
+  assert.match(await line.textContent(), /conversation of 2 traces/);
+  await until('the tally', async () => (await other.locator('#feed-says').textContent()) === '2 verdicts, 1 conversation');
+  const rates = await asked('/v1/rates');
+  assert.equal(rates.agents[0].scored, 2);
+  assert.equal(rates.conversations.agents[0].scored, 1);
+  await other.locator('.conversations tr:has-text("parcel-desk / tracker")').waitFor();
+  await other.locator('#chart-says:has-text("2 answers"):has-text("◇ 1 conversation")').waitFor();
+  assert.equal(await other.locator('#chart-plot path.talk').count(), 1);
+  await shot(other, 'conversation-list');
+  await other.selectOption('#f-label', 'conversation');
+  await until('one row', async () => (await rows(other).count()) === 1);
+  await openVerdict(other, talk);
+  await other.locator('.timeline .turn:has-text("Turn 2")').waitFor();
+  await shot(other, 'conversation');
+  await other.close();
+  assert.equal(await talkative.stop(), 0);
+});
+
 await step('every piece of evidence of the recorded runs is marked exactly', async () => {
   const { verdicts } = await api('/v1/verdicts?outcome=scored&limit=1000');
   for (const verdict of verdicts.filter(({ grounding }) => grounding?.claims.length)) {
@@ -193,7 +249,7 @@ await step('what an evaluator flags is seen in the list, the verdict and the ove
 
 await step('text from a trace stays text', async () => {
   const attack = written({
-    service: `evil ${ATTACK}`, agent: ATTACK, request: ATTACK, tool: `tool ${ATTACK}`, args: { note: ATTACK },
+    service: `evil ${ATTACK}`, release: ATTACK, agent: ATTACK, prompt: ATTACK, instructions: ATTACK, request: ATTACK, tool: `tool ${ATTACK}`, args: { note: ATTACK },
     result: `The price of item 4 is 20 dollars. ${ATTACK}`, answer: `The price of item 4 is 30 dollars. ${ATTACK}`,
   });
   await send(house.otlp, attack);
@@ -201,6 +257,8 @@ await step('text from a trace stays text', async () => {
   await page.locator(`[data-id="${verdict.verdict_id}"][role=option]`).waitFor();
   await openVerdict(page, verdict);
   for (const card of await page.locator('.claim-title').all()) await card.click();
+  for (const fold of await page.locator('.frame summary').all()) await fold.click();
+  assert.ok((await page.locator('.frame').textContent()).includes(ATTACK));
   await page.selectOption('#f-service', verdict.service);
   await until('the one row', async () => (await rows(page).count()) === 1);
   assert.ok((await page.locator('.timeline').textContent()).includes(ATTACK));

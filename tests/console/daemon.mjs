@@ -6,14 +6,14 @@ import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** With `token`, its API asks for it. */
-export async function daemon(binary, { token = null } = {}) {
+/** With `token`, its API asks for it; with `sessions`, traces become conversations. */
+export async function daemon(binary, { token = null, sessions = null } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'assayd-console-'));
   const config = join(folder, 'assayd.yaml');
   if (token) writeFileSync(join(folder, 'token'), token);
   writeFileSync(config, `
 receive: { grpc: { listen: '127.0.0.1:0' }, http: { listen: '127.0.0.1:0' } }
-assemble: { root_grace: 200ms, idle: 1500ms }
+assemble: { root_grace: 200ms, idle: 1500ms${sessions ? `, sessions: { idle: ${sessions} }` : ''} }
 serve: { listen: '127.0.0.1:0', tokens: ${token ? `[{ file: ${JSON.stringify(join(folder, 'token'))} }]` : '[]'} }
 evaluate: { use: [secrets] }
 emit: { jsonl: { path: ${JSON.stringify(join(folder, 'verdicts.jsonl'))} } }

@@ -22,7 +22,10 @@ export function recorded(name, { service = null } = {}) {
 }
 
 /** A run of one tool call, by the conventions for generative AI. */
-export function written({ service = 'shop', agent = 'clerk', request = 'Where is my order?', tool = 'lookup_order', args = { id: 7 }, result, answer }) {
+export function written({
+  service = 'shop', release = '2.4.1', agent = 'clerk', prompt = 'clerk', promptVersion = 12, session = null,
+  instructions = 'You are a clerk. Say only what the tools say.', request = 'Where is my order?', tool = 'lookup_order', args = { id: 7 }, result, answer,
+}) {
   const traceId = randomBytes(16).toString('hex');
   const root = randomBytes(8).toString('hex');
   const now = BigInt(Date.now()) * 1_000_000n;
@@ -37,7 +40,14 @@ export function written({ service = 'shop', agent = 'clerk', request = 'Where is
   const call = { role: 'assistant', parts: [{ type: 'text', content: 'I look it up.' }, { type: 'tool_call', id: 'call_1', name: tool, arguments: args }] };
   const response = { role: 'tool', parts: [{ type: 'tool_call_response', id: 'call_1', response: result }] };
   const final = { role: 'assistant', parts: [{ type: 'text', content: answer }] };
+  const offered = [
+    { type: 'function', name: tool, description: 'Finds an order by its number.', parameters: { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] } },
+    { type: 'function', name: 'cancel_order', description: 'Cancels an order that is not shipped yet.' },
+  ];
   const chat = (after, input, output) => span('chat', randomBytes(8).toString('hex'), after, [
+    string('gen_ai.system_instructions', [{ type: 'text', content: instructions }]), string('gen_ai.tool.definitions', offered),
+    string('langfuse.observation.prompt.name', prompt), { key: 'langfuse.observation.prompt.version', value: { intValue: promptVersion } },
+    ...(session ? [string('gen_ai.conversation.id', session)] : []),
     string('gen_ai.operation.name', 'chat'), string('gen_ai.request.model', 'model-small'), string('gen_ai.provider.name', 'openai'),
     string('gen_ai.input.messages', input), string('gen_ai.output.messages', [output]),
   ]);
@@ -50,7 +60,7 @@ export function written({ service = 'shop', agent = 'clerk', request = 'Where is
     chat(230, [user, call, response], final),
     span(`invoke_agent ${agent}`, root, 0, [string('gen_ai.operation.name', 'invoke_agent')], ''),
   ];
-  const resource = { attributes: [string('service.name', service)] };
+  const resource = { attributes: [string('service.name', service), string('service.version', release)] };
   return { request: { resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'test' }, spans }] }] }, traceIds: [traceId] };
 }
 

@@ -105,6 +105,12 @@ impl Daemon {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
+    /// What `GET /v1/status` says.
+    pub async fn status(&self) -> serde_json::Value {
+        let url = format!("http://{}/v1/status", self.addresses["admin"]);
+        reqwest::get(url).await.unwrap().json().await.unwrap()
+    }
+
     /// Whether it says that it is ready.
     pub async fn is_ready(&self) -> bool {
         let url = format!("{}/readyz", self.admin());

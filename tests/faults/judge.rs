@@ -14,7 +14,7 @@ use super::traffic::{Sender, all_have_verdicts, repeats_agree, trace};
 
 /// How the judge behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mood {
+pub enum Mood {
     Sound,
     Overloaded,
     Broken,
@@ -69,6 +69,16 @@ async fn serve(listener: TcpListener, mood: &Arc<Mutex<Mood>>) -> MockServer {
     let server = MockServer::builder().listener(listener).start().await;
     Mock::given(method("POST")).respond_with(Moody(Arc::clone(mood))).mount(&server).await;
     server
+}
+
+/// A judge that stays in this mood.
+pub async fn serve_judge(listener: TcpListener, mood: Mood) -> MockServer {
+    serve(listener, &Arc::new(Mutex::new(mood))).await
+}
+
+/// How often it was asked.
+pub async fn asked(judge: &MockServer) -> usize {
+    judge.received_requests().await.unwrap().len()
 }
 
 /// Sends traces and gives their verdicts.

@@ -171,6 +171,8 @@ fn bare(verdict: &Verdict, name: &str) -> LogRecord {
         ("gen_ai.agent.name", &verdict.agent),
         ("gen_ai.response.model", &verdict.model),
         ("assayd.service", &verdict.service),
+        ("assayd.service.version", &verdict.service_version),
+        ("assayd.prompt.version", &verdict.prompt_version),
         ("assayd.reason", &verdict.reason),
         ("assayd.judge_error", &verdict.judge_error),
         ("assayd.judge", &verdict.provenance.judge),

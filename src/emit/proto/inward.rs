@@ -38,6 +38,8 @@ impl TryFrom<Verdict> for domain::Verdict {
             service: verdict.service,
             agent: verdict.agent,
             model: verdict.model,
+            service_version: verdict.service_version,
+            prompt_version: verdict.prompt_version,
             outcome: match outcome {
                 Outcome::Scored => domain::Outcome::Scored,
                 Outcome::Skipped => domain::Outcome::Skipped,

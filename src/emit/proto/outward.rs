@@ -21,6 +21,8 @@ impl From<&domain::Verdict> for Verdict {
             service: verdict.service.clone(),
             agent: verdict.agent.clone(),
             model: verdict.model.clone(),
+            service_version: verdict.service_version.clone(),
+            prompt_version: verdict.prompt_version.clone(),
             outcome: Outcome::from(verdict.outcome).into(),
             reason: verdict.reason.clone(),
             label: verdict.label.map_or(Label::Unspecified, Label::from).into(),

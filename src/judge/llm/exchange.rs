@@ -11,7 +11,7 @@ use super::super::dialect::Shape;
 use super::super::endpoint::Endpoint;
 use super::super::guard::{Guard, Tally};
 use super::super::prompt::Prompt;
-use super::super::{JudgeErrorKind, Pricing};
+use super::super::{Allowance, JudgeErrorKind, Pricing};
 
 /// How often evidence is cut further when the endpoint says that a prompt is too long.
 pub(super) const MAX_CUTS: u32 = 3;
@@ -59,6 +59,16 @@ impl Exchange {
     /// What tokens are counted at.
     pub fn pricing(&self) -> &Pricing {
         self.guard.pricing()
+    }
+
+    /// The limited windows of money as they stand.
+    pub fn allowances(&self) -> Vec<Allowance> {
+        self.guard.allowances()
+    }
+
+    /// Writes down what has to outlive the process. Blocks.
+    pub fn keep(&self) {
+        self.guard.keep();
     }
 
     /// Sends one prompt, as often as the guard sees fit.

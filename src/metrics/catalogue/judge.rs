@@ -8,7 +8,7 @@ use super::{LONG_SECONDS, closed, counter, gauge, histogram, open};
 use crate::metrics::labels;
 use crate::metrics::metric::{Kind, Label, Metric};
 
-pub(super) const METRICS: &[Metric] = &[REQUESTS, REQUEST_SECONDS, LIMIT, SPACING, TOKENS, COST];
+pub(super) const METRICS: &[Metric] = &[REQUESTS, REQUEST_SECONDS, LIMIT, SPACING, TOKENS, COST, STATEMENTS];
 
 const PROVIDER: Label = open("provider", "the judge's name in the configuration");
 
@@ -105,4 +105,16 @@ const COST: Metric = Metric {
 /// Money that an attempt cost.
 pub fn judge_cost(usd: f64) {
     COST.add_fraction(usd, []);
+}
+
+const STATEMENTS: Metric = counter(
+    "assayd_judge_budget_writes_total",
+    "writes",
+    &[closed("result", &["ok", "failed"])],
+    "Writes of what was spent under a budget to data_dir; after a failed one, a restart would forget it.",
+);
+
+/// What was spent was written down: `result` is `ok` or `failed`.
+pub fn judge_statement(result: &'static str) {
+    STATEMENTS.add(1, [result.into()]);
 }

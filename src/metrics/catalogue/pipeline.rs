@@ -7,13 +7,15 @@ use metrics::SharedString;
 use super::assemble::session_verdict;
 use super::{AGENT, LONG_SECONDS, SECONDS, SERVICE, closed, counter, gauge, histogram, open};
 use crate::domain::{Label, Outcome, Standing, Tier, Verdict};
-use crate::metrics::labels;
+use crate::metrics::labels::{self, Variant};
 use crate::metrics::metric::{Label as MetricLabel, Metric};
 
 pub(super) const METRICS: &[Metric] = &[
     VERDICTS,
     HALLUCINATIONS,
     SCORED,
+    VARIANT_SCORED,
+    VARIANT_HALLUCINATIONS,
     CLAIMS,
     SCORE,
     CASCADE_ANSWERS,
@@ -50,7 +52,14 @@ pub fn emitted(written: &Verdict) {
     verdict(service, agent, written.label, tier);
     // An answer without claims has no label, and no part in the rate of hallucinations.
     if written.outcome == Outcome::Scored && written.label.is_some() {
-        scored(service, agent, written.label == Some(Label::Hallucination));
+        let is_hallucination = written.label == Some(Label::Hallucination);
+        scored(service, agent, is_hallucination);
+        let variant = Variant {
+            model: written.model.as_deref(),
+            service_version: written.service_version.as_deref(),
+            prompt_version: written.prompt_version.as_deref(),
+        };
+        variant_scored(service, variant, is_hallucination);
     }
     if let Some(grounding) = &written.grounding {
         score(service, grounding.score);
@@ -106,6 +115,38 @@ pub fn scored(service: Option<&str>, agent: Option<&str>, hallucination: bool) {
     let values: [SharedString; 2] = [service.into(), agent.into()];
     HALLUCINATIONS.add(u64::from(hallucination), values.clone());
     SCORED.add(1, values);
+}
+
+const MODEL: MetricLabel = open(
+    "model",
+    "the agent's model; of the triples of model, service_version and prompt_version the first 50 of each service and 1000 in \
+     all, then other; unknown if missing",
+);
+const SERVICE_VERSION: MetricLabel = open("service_version", "service.version; as model");
+const PROMPT_VERSION: MetricLabel =
+    open("prompt_version", "the prompt's version as spans tell it, with its name where they do; as model");
+
+const VARIANT_SCORED: Metric = counter(
+    "assayd_variant_scored_total",
+    "verdicts",
+    &[SERVICE, MODEL, SERVICE_VERSION, PROMPT_VERSION],
+    "As assayd_scored_total, by the model, release and prompt that gave the answer.",
+);
+
+const VARIANT_HALLUCINATIONS: Metric = counter(
+    "assayd_variant_hallucinations_total",
+    "verdicts",
+    &[SERVICE, MODEL, SERVICE_VERSION, PROMPT_VERSION],
+    "As assayd_hallucinations_total, by the model, release and prompt that gave the answer.",
+);
+
+/// An answer was scored, by the model, release and prompt that gave it.
+pub fn variant_scored(service: Option<&str>, variant: Variant<'_>, hallucination: bool) {
+    let (service, [model, service_version, prompt_version]) = labels::service_and_variant(service, variant);
+    let values: [SharedString; 4] =
+        [service.into(), model.into(), service_version.into(), prompt_version.into()];
+    VARIANT_HALLUCINATIONS.add(u64::from(hallucination), values.clone());
+    VARIANT_SCORED.add(1, values);
 }
 
 const CLAIMS: Metric = counter(

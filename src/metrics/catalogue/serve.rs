@@ -4,7 +4,7 @@ use super::{closed, counter, gauge, open};
 use crate::metrics::labels;
 use crate::metrics::metric::Metric;
 
-pub(super) const METRICS: &[Metric] = &[REQUESTS, FEED_READERS, FEED_MISSED];
+pub(super) const METRICS: &[Metric] = &[REQUESTS, FULL, FEED_READERS, FEED_MISSED];
 
 const REQUESTS: Metric = counter(
     "assayd_serve_requests_total",
@@ -25,6 +25,18 @@ pub fn serve_request(route: &str, status: u16) {
         _ => "5xx",
     };
     REQUESTS.add(1, [labels::word("route", route).into(), class.into()]);
+}
+
+const FULL: Metric = counter(
+    "assayd_serve_full_total",
+    "requests",
+    &[],
+    "Requests that were asked to come back because other requests' bodies filled serve.max_held_bytes.",
+);
+
+/// A request found no room for its body.
+pub fn serve_full() {
+    FULL.add(1, []);
 }
 
 const FEED_READERS: Metric =

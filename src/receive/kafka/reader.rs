@@ -182,10 +182,10 @@ impl Reader {
             let error = format!("its value has {bytes} bytes and receive.max_message is {limit}");
             return self.set_aside(message.detach(), receipt, Reason::TooLarge, error);
         }
-        let mut decoded = match value::read(self.encoding, payload) {
+        let mut decoded = match value::read(self.encoding, payload, |bytes| door.fits(bytes)) {
             Ok(decoded) => decoded,
             Err(error) => {
-                return self.set_aside(message.detach(), receipt, Reason::Unreadable, error.to_string());
+                return self.set_aside(message.detach(), receipt, error.reason(), error.to_string());
             }
         };
         let own = drop_own(&mut decoded);

@@ -3,7 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::ValueEncoding;
+use super::letters::Reason;
 use crate::otlp::{self, DecodeError, Decoded, Encoding, Signal};
+use crate::receive::Refusal;
+use crate::receive::intake::UNCOUNTED_BYTES;
 
 /// Why a value cannot be read, and never will be.
 #[derive(Debug, thiserror::Error)]
@@ -16,10 +19,30 @@ pub(super) enum Unreadable {
     AllRejected(String),
     #[error("reading it made a bug show: {0}")]
     Panic(String),
+    /// It is small, and what it holds is not.
+    #[error("unpacked, {0}")]
+    Swollen(Refusal),
 }
 
-/// Reads a value. What cannot be used at all is an error: silence would be loss.
-pub(super) fn read(encoding: ValueEncoding, value: &[u8]) -> Result<Decoded, Unreadable> {
+impl Unreadable {
+    pub(super) fn reason(&self) -> Reason {
+        match self {
+            Unreadable::Swollen(_) => Reason::TooLarge,
+            _ => Reason::Unreadable,
+        }
+    }
+}
+
+/// Reads a value. What cannot be used at all is an error: silence would be loss. `fits` says of a number of bytes whether they
+/// can ever be held.
+pub(super) fn read(
+    encoding: ValueEncoding,
+    value: &[u8],
+    fits: impl Fn(usize) -> Result<(), Refusal>,
+) -> Result<Decoded, Unreadable> {
+    if value.len() > UNCOUNTED_BYTES {
+        fits(value.len().saturating_add(swell(encoding, value))).map_err(Unreadable::Swollen)?;
+    }
     // A record that makes us panic would come again after each restart.
     let decoded = catch_unwind(AssertUnwindSafe(|| decode(encoding, value))).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -47,6 +70,19 @@ fn decode(encoding: ValueEncoding, value: &[u8]) -> Result<Decoded, DecodeError>
     }
 }
 
+/// What it may become in memory. Which signal it is shows only when it is decoded, and it is tried as both.
+fn swell(encoding: ValueEncoding, value: &[u8]) -> usize {
+    let of = |signal, encoding| otlp::swell(signal, encoding, value);
+    let protobuf = || of(Signal::Traces, Encoding::Protobuf).max(of(Signal::Logs, Encoding::Protobuf));
+    let json = || of(Signal::Traces, Encoding::Json);
+    match encoding {
+        ValueEncoding::OtlpProto => protobuf(),
+        ValueEncoding::OtlpJson => json(),
+        ValueEncoding::Auto if value.trim_ascii_start().first() == Some(&b'{') => protobuf().max(json()),
+        ValueEncoding::Auto => protobuf(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -71,29 +107,66 @@ mod tests {
         ExportLogsServiceRequest { resource_logs }.encode_to_vec()
     }
 
+    fn anything(_: usize) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     const JSON: &[u8] = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[
         {"traceId":"01010101010101010101010101010101","spanId":"0202020202020202"}]}]}]}"#;
 
     #[test]
     fn spans_and_log_records_are_told_apart_by_their_content() {
         for encoding in [ValueEncoding::Auto, ValueEncoding::OtlpProto] {
-            assert_eq!(read(encoding, &traces(&[1; 16])).unwrap().spans.len(), 1);
-            assert_eq!(read(encoding, &logs()).unwrap().logs.len(), 1);
+            assert_eq!(read(encoding, &traces(&[1; 16]), anything).unwrap().spans.len(), 1);
+            assert_eq!(read(encoding, &logs(), anything).unwrap().logs.len(), 1);
         }
         for encoding in [ValueEncoding::Auto, ValueEncoding::OtlpJson] {
-            assert_eq!(read(encoding, JSON).unwrap().spans.len(), 1);
+            assert_eq!(read(encoding, JSON, anything).unwrap().spans.len(), 1);
         }
     }
 
     #[test]
     fn what_holds_nothing_of_use_is_an_error_and_not_silence() {
         let other = [0x12u8, 3, b'x', b'y', b'z'];
-        assert!(matches!(read(ValueEncoding::Auto, &other), Err(Unreadable::Nothing)));
-        assert!(matches!(read(ValueEncoding::Auto, &traces(&[1; 3])), Err(Unreadable::AllRejected(_))));
+        assert!(matches!(read(ValueEncoding::Auto, &other, anything), Err(Unreadable::Nothing)));
+        assert!(matches!(
+            read(ValueEncoding::Auto, &traces(&[1; 3]), anything),
+            Err(Unreadable::AllRejected(_))
+        ));
         for value in [&b"not OTLP"[..], b"{\"resourceSpans\":7}", b"[]"] {
-            assert!(read(ValueEncoding::Auto, value).is_err(), "{value:?}");
+            assert!(read(ValueEncoding::Auto, value, anything).is_err(), "{value:?}");
         }
-        assert!(read(ValueEncoding::OtlpProto, JSON).is_err());
-        assert!(read(ValueEncoding::OtlpJson, &traces(&[1; 16])).is_err());
+        assert!(read(ValueEncoding::OtlpProto, JSON, anything).is_err());
+        assert!(read(ValueEncoding::OtlpJson, &traces(&[1; 16]), anything).is_err());
+    }
+
+    #[test]
+    fn a_small_record_that_unpacks_to_much_is_told_before_it_is_unpacked() {
+        let empty = ResourceSpans {
+            scope_spans: vec![ScopeSpans { spans: vec![Span::default(); 200_000], ..Default::default() }],
+            ..Default::default()
+        };
+        let traces = ExportTraceServiceRequest { resource_spans: vec![empty] }.encode_to_vec();
+        let scope_logs =
+            vec![ScopeLogs { log_records: vec![LogRecord::default(); 200_000], ..Default::default() }];
+        let logs = ExportLogsServiceRequest {
+            resource_logs: vec![ResourceLogs { scope_logs, ..Default::default() }],
+        };
+        let json = format!("{{\"resourceSpans\":[{}{{}}]}}", "{},".repeat(200_000));
+        let cases = [
+            (ValueEncoding::Auto, traces.clone()),
+            (ValueEncoding::OtlpProto, traces),
+            (ValueEncoding::Auto, logs.encode_to_vec()),
+            (ValueEncoding::Auto, json.clone().into_bytes()),
+            (ValueEncoding::OtlpJson, json.into_bytes()),
+        ];
+        for (encoding, value) in cases {
+            let limit = 8 << 20;
+            assert!(value.len() < 1 << 20, "{}", value.len());
+            let fits = |bytes| if bytes > limit { Err(Refusal::TooLarge { bytes, limit }) } else { Ok(()) };
+            let error = read(encoding, &value, fits).unwrap_err();
+            assert_eq!(error.reason(), Reason::TooLarge, "{error}");
+            assert!(error.to_string().contains("8388608"), "{error}");
+        }
     }
 }

@@ -43,6 +43,8 @@ fn story() -> Story {
         answer: Some("x".to_owned()),
         truncated: vec!["request: cut by the sender".to_owned()],
         model: Some("gpt-6".to_owned()),
+        service_version: Some("2.4.1".to_owned()),
+        prompt_version: Some("refunds@12".to_owned()),
         ..Story::default()
     }
 }
@@ -130,7 +132,8 @@ fn a_verdict_holds_all_that_its_readers_are_promised() {
         "schema": 1, "verdict_id": json["verdict_id"], "revision": 0, "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
         "session_id": "s-1", "span_ids": ["00000000000000a1", "00000000000000b2"],
         "evaluated_span_id": "00000000000000a1", "response_id": "chatcmpl-1", "service": "support-bot",
-        "agent": "refunds", "model": "gpt-6", "outcome": "scored", "reason": null, "label": "hallucination",
+        "agent": "refunds", "model": "gpt-6", "service_version": "2.4.1",
+        "prompt_version": "refunds@12", "outcome": "scored", "reason": null, "label": "hallucination",
         "hallucination_probability": 0.5,
         "grounding": {
             "score": 1.0 / 1.475, "tier": "regenerate", "degraded": false,

@@ -22,15 +22,16 @@ export function draw(rates) {
     band: wilson(point.hallucination, point.scored),
   }));
   const total = sum(points);
+  const talks = rates.conversations.points;
   const most = Math.max(1, ...points.map((point) => point.scored));
-  const top = ceiling(points);
+  const top = ceiling(points, talks);
   const step = (width - LEFT - RIGHT) / points.length;
   const bottom = HEIGHT - AXIS - BARS;
   const x = (index) => LEFT + (index + 0.5) * step;
   const y = (share) => TOP + (1 - Math.min(1, share / top)) * (bottom - TOP);
 
   const picture = svg('svg', {
-    viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'img', 'aria-label': inWords(total),
+    viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'img', 'aria-label': both(total, sum(talks)),
   });
   for (const share of [0, top / 2, top]) {
     picture.append(
@@ -63,6 +64,12 @@ export function draw(rates) {
       picture.append(svg('circle', { class: 'point', cx: x(index), cy: y(points[index].rate), r: run.length === 1 ? 3 : 2 }));
     }
   }
+  // Conversations are no answers: they have marks of their own, and no part in line, band and bars.
+  rates.conversations.points.forEach((point, index) => {
+    if (point.scored === 0) return;
+    const [across, down] = [x(index), y(point.hallucination / point.scored)];
+    picture.append(svg('path', { class: 'talk', d: `M${across} ${down - 4}l4 4l-4 4l-4-4z` }));
+  });
   const labels = Math.max(2, Math.min(6, Math.floor(width / 150)));
   for (let number = 0; number <= labels; number += 1) {
     const index = Math.min(points.length - 1, Math.round((number * (points.length - 1)) / labels));
@@ -77,15 +84,15 @@ export function draw(rates) {
     const index = Math.max(0, Math.min(points.length - 1, Math.floor(place)));
     cursor.setAttribute('x1', x(index));
     cursor.setAttribute('x2', x(index));
-    byId('chart-says').textContent = `${clock(points[index].time)} · ${inWords(points[index])}`;
+    byId('chart-says').textContent = `${clock(points[index].time)} · ${both(points[index], talks[index])}`;
   });
   picture.addEventListener('pointerleave', () => {
     cursor.setAttribute('x1', -9);
     cursor.setAttribute('x2', -9);
-    byId('chart-says').textContent = inWords(total);
+    byId('chart-says').textContent = both(total, sum(talks));
   });
   plot.replaceChildren(picture);
-  byId('chart-says').textContent = inWords(total);
+  byId('chart-says').textContent = both(total, sum(talks));
 }
 
 /** Draws again where the page has another width. */
@@ -99,6 +106,12 @@ function sum(points) {
   return total;
 }
 
+/** Answers, and conversations apart from them. */
+function both(answers, { scored, hallucination }) {
+  const talked = scored ? ` ◇ ${count(scored, 'conversation')}, ${hallucination} with a hallucination` : '';
+  return inWords(answers) + talked;
+}
+
 function inWords({ scored, hallucination, unsure, skipped, failed }) {
   if (scored + skipped + failed === 0) return 'no verdicts';
   const rest = [unsure && `${unsure} unsure`, skipped && `${skipped} skipped`, failed && `${failed} failed`].filter(Boolean);
@@ -109,9 +122,10 @@ function inWords({ scored, hallucination, unsure, skipped, failed }) {
 }
 
 /** The top of the scale: what holds all rates, and bands unless they are of very few answers. */
-function ceiling(points) {
+function ceiling(points, talks) {
   const rates = points.filter((point) => point.scored > 0).map((point) => Math.max(point.rate, point.scored >= 10 ? point.band[1] : 0));
-  const highest = Math.max(0, ...rates);
+  const talked = talks.filter(({ scored }) => scored > 0).map(({ hallucination, scored }) => hallucination / scored);
+  const highest = Math.max(0, ...rates, ...talked);
   return [0.05, 0.1, 0.2, 0.5, 1].find((top) => highest <= top * 0.98) ?? 1;
 }
 

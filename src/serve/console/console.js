@@ -17,6 +17,8 @@ let incoming = [];
 let isPaused = false;
 let batch = null;
 let agents = [];
+/** What `GET /v1/rates` said last. */
+let counted = { agents: [], variants: [], conversations: { agents: [], points: [] } };
 let status = null;
 let chartWindow = '1h';
 let windowChosen = false;
@@ -98,7 +100,8 @@ async function rates() {
   const { service, agent } = wanted();
   const found = await get('v1/rates', { window: chartWindow, points: 60, service, agent }).catch(() => null);
   if (!found) return;
-  agents = found.agents;
+  counted = found;
+  agents = [...found.agents, ...found.conversations.agents];
   if (!detail.isOpen()) status = await get('v1/status').catch(() => status);
   options();
   if (!windowChosen && isYoung(found)) return setWindow('15m');
@@ -121,7 +124,7 @@ const root = () => byId('detail');
 
 function overview() {
   detail.clear();
-  showOverview(agents, status, ({ service, agent }) => {
+  showOverview(counted, status, ({ service, agent }) => {
     byId('f-service').value = service ?? '';
     options();
     byId('f-agent').value = agent ?? '';
@@ -153,7 +156,7 @@ function older(filters) {
   const mine = asked;
   setTimeout(async () => {
     const { label, ...rest } = filters;
-    if (label === 'flagged') return;
+    if (label === 'flagged' || label === 'conversation') return;
     const isOutcome = label === 'skipped' || label === 'failed';
     if (mine !== asked || !Object.values(filters).some(Boolean)) return;
     const found = await get('v1/verdicts', { ...rest, ...(isOutcome ? { outcome: label } : { label }), limit: 200 }).catch(() => null);

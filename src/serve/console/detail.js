@@ -2,7 +2,7 @@
 
 import { LABELS, STANDINGS, badge, byId, clock, count, duration, el, fixed, labelOf, say } from './page.js';
 import * as feedback from './feedback.js';
-import { excerpt, mark, timeline } from './story.js';
+import { excerpt, frame, mark, timeline } from './story.js';
 
 let state = null;
 let chosen = null;
@@ -20,6 +20,7 @@ export function show({ verdict, story = null, story_missing: missing = null, mes
     el('div', { class: 'columns' },
       el('section', { class: 'story', 'aria-label': 'Story', tabindex: 0 },
         el('h3', {}, 'Story'),
+        story ? frame(story) : null,
         story ? timeline(story, claims, (index) => choose(index)) : el('p', { class: 'empty' }, pending ? 'Loading…' : whyNoStory(missing)),
         notes('Warnings', story?.warnings),
       ),
@@ -56,7 +57,8 @@ export const openId = () => state?.verdict.verdict_id ?? null;
 function head(verdict, message) {
   const { grounding } = verdict;
   const facts = [
-    ['service', verdict.service], ['agent', verdict.agent], ['model', verdict.model], ['session', verdict.session_id],
+    ['service', verdict.service], ['agent', verdict.agent], ['model', verdict.model], ['release', verdict.service_version],
+    ['prompt', verdict.prompt_version], ['session', verdict.session_id],
     ['revision', verdict.revision || null], ['traces', verdict.traces?.length || null],
   ].filter(([, value]) => value);
   const warnings = [

@@ -1,6 +1,6 @@
 // The list of verdicts: what is held, what the filters let through, and moving about in it.
 
-import { LABELS, STANDINGS, badge, byId, clock, count, el, fixed, labelOf } from './page.js';
+import { LABELS, STANDINGS, badge, byId, clock, count, el, fixed, isConversation, labelOf } from './page.js';
 
 /** Verdicts that the page holds; older ones go. */
 export const MOST = 1000;
@@ -74,7 +74,9 @@ export function show() {
   if (!shown.includes(focusId)) settle(shown.includes(openId) ? openId : shown[0] ?? null);
   if (hadFocus && !list.contains(document.activeElement)) focus();
   const isFiltered = Object.values(filters).some(Boolean);
-  byId('feed-says').textContent = isFiltered ? `${shown.length} of ${held.size}` : count(shown.length, 'verdict');
+  const talks = shown.filter((id) => isConversation(held.get(id).verdict)).length;
+  const tally = [count(shown.length - talks, 'verdict'), talks && count(talks, 'conversation')].filter(Boolean).join(', ');
+  byId('feed-says').textContent = isFiltered ? `${shown.length} of ${held.size}` : tally;
   byId('empty').hidden = shown.length > 0;
   byId('empty').textContent = held.size === 0
     ? 'No verdicts yet. Each trace shows here a few seconds after it is complete.'
@@ -84,7 +86,8 @@ export function show() {
 function passes({ verdict, hay: text }) {
   return (!filters.service || verdict.service === filters.service)
     && (!filters.agent || verdict.agent === filters.agent)
-    && (!filters.label || labelOf(verdict) === filters.label || (filters.label === 'flagged' && flags(verdict).length > 0))
+    && (!filters.label || labelOf(verdict) === filters.label || (filters.label === 'flagged' && flags(verdict).length > 0)
+      || (filters.label === 'conversation' && isConversation(verdict)))
     && (!filters.tier || verdict.grounding?.tier === filters.tier)
     && (!filters.text || text.includes(filters.text));
 }
@@ -111,7 +114,7 @@ function row(item) {
   const who = [verdict.service, verdict.agent].filter(Boolean).join(' / ') || 'unknown service';
   const element = el('li', {
     role: 'option',
-    class: `row ${LABELS[label]?.tone ?? 'none'}${fresh ? ' fresh' : ''}`,
+    class: `row ${LABELS[label]?.tone ?? 'none'}${isConversation(verdict) ? ' talk' : ''}${fresh ? ' fresh' : ''}`,
     id: `v-${verdict.verdict_id}`,
     'data-id': verdict.verdict_id,
     tabindex: verdict.verdict_id === focusId ? 0 : -1,
@@ -135,7 +138,8 @@ function flags(verdict) {
 /** What evaluators flag, and the worst claim, or why there is none. */
 function headline(verdict) {
   const flagged = flags(verdict);
-  const covers = verdict.traces?.length ? `conversation of ${count(verdict.traces.length, 'trace')}` : '';
+  const covers = isConversation(verdict)
+    ? el('span', { class: 'talk-mark' }, el('span', { 'aria-hidden': 'true' }, '⧉ '), `conversation of ${count(verdict.traces.length, 'trace')} `) : null;
   return el('span', { class: 'row-text' }, covers,
     flagged.length ? el('span', { class: 'flag' }, `⚑ ${flagged.join(', ')} `) : null, ...worstClaim(verdict));
 }
@@ -143,7 +147,7 @@ function headline(verdict) {
 function worstClaim(verdict) {
   if (verdict.outcome !== 'scored') return [verdict.reason ?? ''];
   const claims = verdict.grounding?.claims ?? [];
-  if (verdict.traces?.length) return [];
+  if (isConversation(verdict)) return [];
   if (claims.length === 0) return ['no claim'];
   const rank = { contradicted: 4, ungrounded: 3, none: 2, complementary: 1, grounded: 0 };
   const badness = (claim) => rank[claim.standing ?? 'none'] + 1 - (claim.probabilities?.grounded ?? 0);

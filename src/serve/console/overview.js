@@ -13,14 +13,27 @@ const STATES = {
   'never ran': { sign: '–', tone: 'none' },
 };
 
-/** `agents` is of `GET /v1/rates`, `status` what `GET /v1/status` said, if it did; `choose` is called with an agent. */
-export function overview(agents, status, choose) {
+const DRIFTS = {
+  above: { sign: '▲', tone: 'bad' },
+  below: { sign: '▼', tone: 'good' },
+  level: { sign: '=', tone: 'none' },
+};
+/** Most variants that are listed. */
+const VARIANTS = 25;
+
+/** First `GET /v1/rates`' reply, then what `GET /v1/status` said, if it did; `choose` is called with an agent. */
+export function overview({ agents, variants, conversations }, status, choose) {
   byId('detail').replaceChildren(el('div', { class: 'overview' },
     el('h2', {}, agents.length ? 'Agents, worst first' : 'No verdicts in the last three hours'),
     agents.length
       ? el('p', { class: 'quiet' }, 'The last three hours, by the lower end of the 95 % band. Choose a verdict to see its story and its evidence.')
       : null,
     agents.length ? agentTable(agents, choose) : firstSteps(status),
+    conversations.agents.length ? el('section', { class: 'conversations' },
+      el('h2', {}, 'Conversations'),
+      el('p', { class: 'quiet' }, 'Those that ended in the last three hours, each with the worst label of its answers. They do not count among the answers.'),
+      agentTable(conversations.agents, choose)) : null,
+    variants.length ? variantTable(variants) : null,
     status?.evaluators && Object.keys(status.evaluators).length ? evaluatorTable(status) : null,
   ));
 }
@@ -63,6 +76,36 @@ function agentTable(agents, choose) {
   ]);
   return table(['Agent', 'Rate', '95 %', 'Scored', 'Hallucinations', 'Unsure', 'Not scored'], rows);
 }
+
+/** Those that drifted first, then the busiest. */
+function variantTable(variants) {
+  const rank = ({ drift }) => ['above', 'below', 'level', 'unknown'].indexOf(drift);
+  const ranked = [...variants].sort((a, b) => rank(a) - rank(b) || b.now.scored - a.now.scored || b.baseline.scored - a.baseline.scored);
+  const rows = ranked.slice(0, VARIANTS).map((variant) => [
+    el('span', { class: 'clipped' }, variant.service ?? 'unknown service'),
+    variant.model ?? '–', variant.service_version ?? '–', variant.prompt_version ?? '–',
+    share(variant.now), number(variant.now.scored),
+    el('span', { title: BASELINES[variant.baseline_of] }, variant.baseline_of === 'nothing' ? '–' : share(variant.baseline), variant.baseline_of === 'others' ? ' *' : ''),
+    DRIFTS[variant.drift] ? badge(variant.drift, DRIFTS) : el('span', { class: 'quiet' }, tooFew(variant)),
+  ]);
+  const isNew = ranked.slice(0, VARIANTS).some(({ baseline_of: of }) => of === 'others');
+  return el('section', { class: 'variants' },
+    el('h2', {}, 'Models, releases and prompts'),
+    el('p', { class: 'quiet' }, 'The last hour against the three days that ended six hours before it, as far as this process remembers.',
+      isNew ? ' * new: against the service’s others.' : null,
+      ranked.length > VARIANTS ? ` ${VARIANTS} of ${ranked.length} are shown; /v1/rates has all.` : null),
+    table(['Service', 'Model', 'Release', 'Prompt', 'Rate', 'Scored', 'Baseline', 'Drift'], rows));
+}
+
+const BASELINES = {
+  own: 'its own last days',
+  others: 'the last days of the service’s other models, releases and prompts',
+  nothing: 'fewer than 200 answers',
+};
+
+const share = ({ scored, hallucination }) => (scored ? percent(hallucination / scored) : '–');
+
+const tooFew = ({ now, baseline_of: of }) => (of === 'nothing' ? 'no baseline yet' : `${now.scored} of 50 answers`);
 
 function evaluatorTable({ evaluators, decider, judge }) {
   const rows = Object.entries(evaluators).map(([name, row]) => [

@@ -47,6 +47,9 @@ export const STANDINGS = {
   none: { sign: '–', tone: 'none', means: 'nobody could say' },
 };
 
+/** Whether a verdict is on a conversation: its traces have verdicts of their own. */
+export const isConversation = (verdict) => (verdict.traces?.length ?? 0) > 0;
+
 export const labelOf = (verdict) => verdict.label ?? verdict.outcome;
 
 export function badge(word, kinds) {

@@ -34,6 +34,36 @@ export function timeline(story, claims, choose) {
   return list;
 }
 
+/** What the models were told before it all, and what they could call; null where nothing of it was recorded. */
+export function frame(story) {
+  const { instructions = [], tools = [] } = story;
+  if (instructions.length + tools.length === 0) return null;
+  return el('div', { class: 'frame' },
+    instructions.length ? el('details', { class: 'instructions' },
+      el('summary', {}, 'Instructions', instructions.length > 1 ? ` (${instructions.length})` : ''),
+      ...instructions.map(({ agents = [], text: told }) => el('div', { class: 'told' }, whose(agents), text(told, {})))) : null,
+    tools.length ? el('details', { class: 'offered' },
+      el('summary', {}, `${count(tools.length, 'tool')} offered: `, el('span', { class: 'mono' }, shortList(tools.map(({ name }) => name)))),
+      el('dl', {}, ...tools.flatMap(offered))) : null);
+}
+
+const whose = (agents) => (agents.length ? el('p', { class: 'quiet' }, `to ${agents.join(', ')}`) : null);
+
+function shortList(names) {
+  const shown = names.slice(0, 6).map((name) => name.slice(0, 60)).join(', ');
+  return names.length > 6 ? `${shown}, …` : shown;
+}
+
+function offered({ name, description, parameters, agents = [], unlisted = false }) {
+  return [
+    el('dt', {}, el('span', { class: 'mono' }, name), whose(agents)),
+    el('dd', {},
+      description ? text(description, {}) : null,
+      unlisted ? el('p', { class: 'quiet' }, 'Seen by its run only: no request of a model lists it.') : null,
+      parameters ? el('details', {}, el('summary', {}, 'Arguments'), text(JSON.stringify(parameters, null, 2), { mono: true })) : null),
+  ];
+}
+
 /** The step that tells the final answer. */
 function answerStep(story) {
   const answers = story.steps.filter((step) => step.kind === 'answer');
