@@ -1,6 +1,9 @@
 //! Verdicts, and spans of the daemon's own work, that come back to the daemon that made them, as they do when a Collector fans
 //! everything out: they are counted, left out, and never evaluated.
 
+#[path = "common/running.rs"]
+mod running;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,12 +13,12 @@ use assayd::config::Config;
 use assayd::decide::{self, DecideError, Reply, Scripted};
 use assayd::domain::{Decision, Inquiry, Period};
 use assayd::emit::{OtlpCompression, OtlpConfig, OtlpProtocol, TracesConfig};
-use assayd::pipeline::{App, Assayer};
 use assayd::receive::{Grpc, Http};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use prost::Message;
-use tokio::sync::oneshot;
+
+use self::running::Running;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,13 +72,8 @@ async fn a_daemon_never_evaluates_its_own_verdicts() {
         let endpoint = format!("http://127.0.0.1:{port}");
         config.emit.otlp = Some(OtlpConfig { endpoint, protocol, ..OtlpConfig::default() });
         let desk = decide::start_with(Scripted::new(grounds_everything), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None).unwrap();
-        let app = App::bind_with(config, assayer).await.unwrap();
-        let admin = app.addresses().admin;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(app.run(async move {
-            let _ = stopped.await;
-        }));
+        let daemon = Running::start(config, desk).await;
+        let admin = daemon.at.admin;
 
         let own = r#"assayd_receive_rejected_items_total{receiver="#;
         let before = (metric(admin, own).await, metric(admin, "assayd_trace_outcomes_total").await);
@@ -89,8 +87,7 @@ async fn a_daemon_never_evaluates_its_own_verdicts() {
         // Long enough for a trace made of the verdict's records to close by idle, if there were one.
         tokio::time::sleep(Duration::from_millis(800)).await;
         assert_eq!(metric(admin, "assayd_trace_outcomes_total").await - before.1, 1.0, "{protocol:?}");
-        stop.send(()).unwrap();
-        running.await.unwrap().unwrap();
+        daemon.stop().await;
     }
 }
 
@@ -148,13 +145,8 @@ async fn a_daemon_never_evaluates_the_traces_of_its_own_work_whatever_name_they_
         ..TracesConfig::default()
     });
     let desk = decide::start_with(Scripted::new(grounds_everything), &decide::Config::default()).unwrap();
-    let assayer = Assayer::new(&config, desk, None).unwrap();
-    let app = App::bind_with(config, assayer).await.unwrap();
-    let admin = app.addresses().admin;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(app.run(async move {
-        let _ = stopped.await;
-    }));
+    let daemon = Running::start(config, desk).await;
+    let admin = daemon.at.admin;
 
     let own = r#"assayd_receive_rejected_items_total{receiver="http",reason="own_telemetry"}"#;
     let before = (metric(admin, own).await, metric(admin, "assayd_trace_outcomes_total").await);
@@ -176,6 +168,5 @@ async fn a_daemon_never_evaluates_the_traces_of_its_own_work_whatever_name_they_
     assert_eq!(names, wanted, "one span for each stage, and none for what came back");
     assert_eq!(metric(admin, "assayd_trace_outcomes_total").await - before.1, 1.0);
     assert!(metric(admin, r#"assayd_emit_own_spans_total{result="sent"}"#).await >= expected.len() as f64);
-    stop.send(()).unwrap();
-    running.await.unwrap().unwrap();
+    daemon.stop().await;
 }

@@ -25,6 +25,8 @@ mod kafka;
 mod kills;
 #[path = "faults/memory.rs"]
 mod memory;
+#[path = "common/running.rs"]
+mod running;
 #[path = "faults/sinks.rs"]
 mod sinks;
 #[path = "faults/traffic.rs"]

@@ -1,6 +1,9 @@
 //! The whole daemon on real sockets: recorded traces in over OTLP, verdicts out. A scripted decision model, so that what is
 //! tested is the flow.
 
+#[path = "common/running.rs"]
+mod running;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,20 +13,18 @@ use assayd::config::Config;
 use assayd::decide::{self, DecideError, Desk, Reply, Scripted};
 use assayd::domain::{Decision, Inquiry, Label, Outcome, Period, Verdict};
 use assayd::emit::JsonlConfig;
-use assayd::pipeline::{Addresses, App, Assayer, Ended};
+use assayd::pipeline::Ended;
 use assayd::receive::{Grpc, Http};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use prost::Message;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+
+use self::running::Running;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct House {
-    at: Addresses,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<Result<Ended, assayd::pipeline::StartError>>,
+    daemon: Running,
     folder: tempfile::TempDir,
 }
 
@@ -64,18 +65,11 @@ impl House {
         config.emit.jsonl =
             Some(JsonlConfig { path: folder.path().join("verdicts.jsonl"), ..JsonlConfig::default() });
         adjust(&mut config);
-        let assayer = Assayer::new(&config, desk, None).unwrap();
-        let app = App::bind_with(config, assayer).await.unwrap();
-        let at = app.addresses();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(app.run(async move {
-            let _ = stopped.await;
-        }));
-        Self { at, stop, running, folder }
+        Self { daemon: Running::start(config, desk).await, folder }
     }
 
     async fn send(&self, request: ExportTraceServiceRequest) {
-        let endpoint = format!("http://{}", self.at.grpc.unwrap());
+        let endpoint = format!("http://{}", self.daemon.at.grpc.unwrap());
         let mut client = TraceServiceClient::connect(endpoint).await.unwrap();
         let reply = client.export(request).await.unwrap().into_inner();
         assert_eq!(reply.partial_success.map_or(0, |partial| partial.rejected_spans), 0);
@@ -83,7 +77,7 @@ impl House {
 
     /// Recent verdicts over HTTP, when there are at least so many.
     async fn verdicts(&self, wanted: usize) -> Vec<Verdict> {
-        let url = format!("http://{}/v1/verdicts?limit=1000", self.at.admin);
+        let url = format!("http://{}/v1/verdicts?limit=1000", self.daemon.at.admin);
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let page: serde_json::Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
@@ -98,8 +92,7 @@ impl House {
 
     /// Stops the daemon; gives how it ended and what is in its file.
     async fn close(self) -> (Ended, Vec<Verdict>) {
-        self.stop.send(()).unwrap();
-        let ended = self.running.await.unwrap().unwrap();
+        let ended = self.daemon.stop().await;
         let text = std::fs::read_to_string(self.folder.path().join("verdicts.jsonl")).unwrap_or_default();
         (ended, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
@@ -249,7 +242,7 @@ async fn the_same_trace_twice_has_the_same_verdict_id() {
 async fn a_check_over_http_goes_the_way_of_a_trace() {
     let house = House::open(|_| {}).await;
     let client = reqwest::Client::new();
-    let url = format!("http://{}/v1/check", house.at.admin);
+    let url = format!("http://{}/v1/check", house.daemon.at.admin);
     let ask = |response: &str| {
         let body = serde_json::json!({
             "context": "Unworn footwear may be returned within 30 days of delivery.",
@@ -290,17 +283,21 @@ async fn the_status_says_what_each_evaluator_did_and_the_configuration_in_force(
     house.send(recorded("pydantic-ai-v5/s01")).await;
     let verdicts = house.verdicts(1).await;
     assert_eq!(verdicts[0].answers["loop"].by, "rule");
-    let url = format!("http://{}/v1/status", house.at.admin);
+    let url = format!("http://{}/v1/status", house.daemon.at.admin);
     let status: serde_json::Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
     assert_eq!(status["status"], "ready");
     assert_eq!(status["evaluators"]["loop"]["status"], "healthy");
     assert_eq!(status["evaluators"]["toxicity"]["status"], "never_ran");
     assert_eq!(status["evaluators"]["toxicity"]["skipped"]["not_matched"], 1);
-    assert_eq!(status["receivers"]["grpc"], house.at.grpc.unwrap().to_string());
+    assert_eq!(status["receivers"]["grpc"], house.daemon.at.grpc.unwrap().to_string());
     assert_eq!(status["config"]["evaluate"]["use"][0], "loop");
     assert_eq!(status["decider"]["health"], "ready");
-    let metrics =
-        reqwest::get(format!("http://{}/metrics", house.at.admin)).await.unwrap().text().await.unwrap();
+    let metrics = reqwest::get(format!("http://{}/metrics", house.daemon.at.admin))
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
     assert!(
         metrics.contains("assayd_evaluate_traces_total{evaluator=\"toxicity\",result=\"not_matched\"}"),
         "{metrics}"
@@ -345,7 +342,7 @@ async fn a_conversation_of_several_traces_gets_a_verdict_of_its_own_when_it_is_o
         assert_eq!(session.answers["held"].label.as_deref(), Some("grounded"));
         assert!(own.iter().all(|trace| !trace.answers.contains_key("held")), "it is for conversations");
         assert!(session.label.is_some() && session.span_ids.is_empty());
-        let url = format!("http://{}/v1/verdicts/{}", house.at.admin, session.verdict_id);
+        let url = format!("http://{}/v1/verdicts/{}", house.daemon.at.admin, session.verdict_id);
         let page: serde_json::Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
         let steps = page["story"]["steps"].as_array().unwrap();
         let asked = steps.iter().filter(|step| step["kind"] == "request").count();

@@ -2,6 +2,8 @@
 
 #[path = "kafka/gateway.rs"]
 mod gateway;
+#[path = "common/running.rs"]
+mod running;
 #[path = "kafka/secure.rs"]
 mod secure;
 #[path = "kafka/support.rs"]
@@ -416,7 +418,7 @@ async fn brokers_that_are_away_at_the_start_and_in_between_are_waited_for() {
     let group = brokers.unique("group");
     mock.broker_down(1).unwrap();
     let house = House::open(|config| config.receive.kafka = Some(brokers.source(&topic, &group))).await;
-    let ready = format!("http://{}/readyz", house.at.admin);
+    let ready = format!("http://{}/readyz", house.daemon.at.admin);
     let deadline = tokio::time::Instant::now() + support::PATIENCE;
     while !reqwest::get(&ready).await.unwrap().status().is_success() {
         assert!(tokio::time::Instant::now() < deadline, "readiness does not wait for brokers");

@@ -1,6 +1,9 @@
 //! TLS, mTLS and tokens on every listener of the daemon and towards every server that it calls, with real certificates, clients
 //! and servers.
 
+#[path = "common/running.rs"]
+mod running;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +15,7 @@ use assayd::emit::JsonlConfig;
 use assayd::gsar::CallbackTarget;
 use assayd::judge::{self, Ask, JudgeErrorKind, OpenAiConfig};
 use assayd::net::{Acceptor, Limits, TlsClient, TlsServer, accept};
-use assayd::pipeline::{Addresses, App, Assayer, Ended, StartError};
+use assayd::pipeline::{App, Assayer, Ended};
 use assayd::receive::{Grpc, Http};
 use assayd::score::{Entry, Run, RunLimits};
 use assayd::secret::Secret;
@@ -23,10 +26,10 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+use self::running::Running;
 
 /// An authority and the files of what it signs.
 struct Authority {
@@ -65,11 +68,7 @@ impl Authority {
     }
 }
 
-struct House {
-    at: Addresses,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<Result<Ended, StartError>>,
-}
+struct House(Running);
 
 fn unsure(inquiry: &Inquiry) -> Result<Reply, DecideError> {
     let decisions = inquiry.questions.iter().map(|question| {
@@ -94,36 +93,28 @@ fn config(folder: &Path, adjust: impl FnOnce(&mut Config)) -> Config {
 impl House {
     async fn open(config: Config) -> Self {
         let desk = decide::start_with(Scripted::new(unsure), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None).unwrap();
-        let app = App::bind_with(config, assayer).await.unwrap();
-        let at = app.addresses();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(app.run(async move {
-            let _ = stopped.await;
-        }));
-        Self { at, stop, running }
+        Self(Running::start(config, desk).await)
     }
 
     fn admin(&self, path: &str) -> String {
-        format!("https://localhost:{}{path}", self.at.admin.port())
+        format!("https://localhost:{}{path}", self.0.at.admin.port())
     }
 
     fn otlp(&self) -> String {
-        format!("https://localhost:{}/v1/traces", self.at.http.unwrap().port())
+        format!("https://localhost:{}/v1/traces", self.0.at.http.unwrap().port())
     }
 
     async fn grpc(
         &self,
         tls: ClientTlsConfig,
     ) -> Result<TraceServiceClient<Channel>, tonic::transport::Error> {
-        let url = format!("https://localhost:{}", self.at.grpc.unwrap().port());
+        let url = format!("https://localhost:{}", self.0.at.grpc.unwrap().port());
         let channel = Channel::from_shared(url).unwrap().tls_config(tls)?.connect().await?;
         Ok(TraceServiceClient::new(channel))
     }
 
     async fn close(self) {
-        self.stop.send(()).unwrap();
-        assert_eq!(self.running.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(self.0.stop().await, Ended::Drained);
     }
 }
 
@@ -166,7 +157,7 @@ async fn every_listener_speaks_tls_to_clients_that_trust_it_and_to_no_others() {
 
     let stranger = client(&TlsClient::default());
     assert!(stranger.get(house.admin("/healthz")).send().await.is_err());
-    let plain = format!("http://localhost:{}/healthz", house.at.admin.port());
+    let plain = format!("http://localhost:{}/healthz", house.0.at.admin.port());
     assert!(stranger.get(plain).send().await.is_err(), "the clear text is not answered");
     house.close().await;
 }
@@ -216,7 +207,7 @@ async fn senders_need_a_token_where_tokens_are_configured() {
     std::fs::write(&token, "open-sesame\n").unwrap();
     let house =
         House::open(config(folder.path(), |config| config.receive.tokens = vec![Secret::File(token)])).await;
-    let url = format!("http://{}/v1/traces", house.at.http.unwrap());
+    let url = format!("http://{}/v1/traces", house.0.at.http.unwrap());
     let send = |token: Option<&str>| {
         let request = reqwest::Client::new().post(&url).header("content-type", "application/x-protobuf");
         let request = request.body(export().encode_to_vec());
@@ -227,7 +218,7 @@ async fn senders_need_a_token_where_tokens_are_configured() {
     assert_eq!(send(Some("open-sesam")).await, 401);
     assert_eq!(send(Some("open-sesame")).await, 200);
 
-    let endpoint = format!("http://{}", house.at.grpc.unwrap());
+    let endpoint = format!("http://{}", house.0.at.grpc.unwrap());
     let mut client = TraceServiceClient::connect(endpoint).await.unwrap();
     let refused = client.export(export()).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unauthenticated);
@@ -248,7 +239,7 @@ async fn a_client_that_is_silent_in_its_handshake_holds_up_nobody() {
     .await;
     let mut silent = Vec::new();
     for _ in 0..8 {
-        silent.push(TcpStream::connect(house.at.admin).await.unwrap());
+        silent.push(TcpStream::connect(house.0.at.admin).await.unwrap());
     }
     let friend = client(&trusting(&authority));
     assert!(friend.get(house.admin("/healthz")).send().await.unwrap().status().is_success());
@@ -370,7 +361,7 @@ async fn a_remote_decision_model_is_reached_with_own_authorities_and_a_certifica
     let house = House::open(config(folder.path(), |config| config.serve.tls = Some(server))).await;
     let desk = |tls: Option<TlsClient>| {
         let remote = RemoteConfig {
-            url: Some(format!("https://localhost:{}", house.at.admin.port())),
+            url: Some(format!("https://localhost:{}", house.0.at.admin.port())),
             tls,
             ..RemoteConfig::default()
         };

@@ -9,9 +9,10 @@ use assayd::config::Config;
 use assayd::decide::{self, DecideError, Reply, Scripted};
 use assayd::domain::{Decision, Inquiry, Period};
 use assayd::emit::JsonlConfig;
-use assayd::pipeline::{App, Assayer, Ended};
+use assayd::pipeline::Ended;
 use assayd::receive::Grpc;
 
+use super::running::Running;
 use super::traffic::{Sender, all_have_verdicts, repeats_agree, trace};
 
 fn decided(inquiry: &Inquiry, probability: f64) -> Reply {
@@ -56,13 +57,8 @@ async fn a_decision_model_that_fails_in_any_way_makes_no_score_and_loses_no_trac
     let desk =
         decide::start_with(Scripted::new(move |inquiry: &Inquiry| moody(&calls, inquiry)), &config.decide)
             .unwrap();
-    let assayer = Assayer::new(&config, desk, None).unwrap();
-    let app = App::bind_with(config, assayer).await.unwrap();
-    let endpoint = format!("http://{}", app.addresses().grpc.unwrap());
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(app.run(async move {
-        let _ = stopped.await;
-    }));
+    let daemon = Running::start(config, desk).await;
+    let endpoint = format!("http://{}", daemon.at.grpc.unwrap());
 
     let mut sender = Sender::new(endpoint);
     let mut acknowledged = std::collections::BTreeSet::new();
@@ -72,8 +68,7 @@ async fn a_decision_model_that_fails_in_any_way_makes_no_score_and_loses_no_trac
         acknowledged.insert(id);
     }
     let verdicts = all_have_verdicts(folder.path(), &acknowledged).await;
-    stop.send(()).unwrap();
-    assert_eq!(running.await.unwrap().unwrap(), Ended::Drained);
+    assert_eq!(daemon.stop().await, Ended::Drained);
     assert_eq!(verdicts.len(), 60, "one verdict each");
     repeats_agree(&verdicts);
     let mut outcomes: BTreeMap<&str, u32> = BTreeMap::new();

@@ -2,6 +2,8 @@
 //! decision model, so that what is tested is the loop; in `killed` the daemon as a process.
 
 mod killed;
+#[path = "../common/running.rs"]
+mod running;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +14,11 @@ use assayd::decide::{self, DecideError, Reply, Scripted};
 use assayd::domain::{Decision, Ended, Inquiry, Verdict};
 use assayd::emit::JsonlConfig;
 use assayd::gsar::CallbackTarget;
-use assayd::pipeline::{App, Assayer, StartError};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use self::running::Running;
 
 const EVIDENCE: &str = "The order 7 was shipped on 3 May from Hamburg. It costs 40 euros.";
 const RIGHT: &str = "The order was shipped on 3 May.";
@@ -25,10 +26,9 @@ const HALF: &str = "The order was shipped on 3 May. It costs 90 euros.";
 const WRONG: &str = "It costs 90 euros.";
 
 struct House {
+    daemon: Running,
     admin: String,
     client: reqwest::Client,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<Result<assayd::pipeline::Ended, StartError>>,
 }
 
 /// A claim of 90 euros is contradicted; one of a fault breaks the model; all others are grounded.
@@ -60,18 +60,13 @@ impl House {
         config.score.regenerate = 0.3;
         adjust(&mut config);
         let desk = decide::start_with(Scripted::new(script), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None).unwrap();
-        let app = App::bind_with(config, assayer).await.unwrap();
-        let admin = format!("http://{}", app.addresses().admin);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(app.run(async move {
-            let _ = stopped.await;
-        }));
+        let daemon = Running::start(config, desk).await;
+        let admin = format!("http://{}", daemon.at.admin);
         let client = reqwest::Client::new();
         while !client.get(format!("{admin}/readyz")).send().await.unwrap().status().is_success() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        Self { admin, client, stop, running }
+        Self { daemon, admin, client }
     }
 
     async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> (u16, Value) {
@@ -109,8 +104,7 @@ impl House {
     }
 
     async fn close(self) {
-        self.stop.send(()).unwrap();
-        self.running.await.unwrap().unwrap();
+        self.daemon.stop().await;
     }
 }
 

@@ -10,7 +10,7 @@ use assayd::config::Config;
 use assayd::decide::{self, Reply, Scripted};
 use assayd::domain::{Decision, Inquiry, Period, Verdict};
 use assayd::emit::JsonlConfig;
-use assayd::pipeline::{Addresses, App, Assayer, Ended, StartError};
+use assayd::pipeline::Ended;
 use assayd::receive::{self, Delivery, Kafka, KafkaSource, RunningKafka, Stake};
 use assayd::ticket::Outcome;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -23,8 +23,9 @@ use rdkafka::message::{Headers, Message, OwnedHeaders, OwnedMessage};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
+
+use crate::running::Running;
 
 /// The variable that names real brokers.
 pub const BROKERS: &str = "ASSAYD_TEST_BROKERS";
@@ -321,9 +322,7 @@ pub fn settle(stakes: impl IntoIterator<Item = (String, Stake)>, outcome: Outcom
 
 /// A whole daemon in this process, with a decision model that finds everything grounded.
 pub struct House {
-    pub at: Addresses,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<Result<Ended, StartError>>,
+    pub daemon: Running,
     folder: tempfile::TempDir,
 }
 
@@ -353,14 +352,7 @@ impl House {
         config.emit.jsonl = Some(JsonlConfig { path, ..JsonlConfig::default() });
         adjust(&mut config);
         let desk = decide::start_with(Scripted::new(all_is_grounded), &decide::Config::default()).unwrap();
-        let assayer = Assayer::new(&config, desk, None).unwrap();
-        let app = App::bind_with(config, assayer).await.unwrap();
-        let at = app.addresses();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(app.run(async move {
-            let _ = stopped.await;
-        }));
-        Self { at, stop, running, folder }
+        Self { daemon: Running::start(config, desk).await, folder }
     }
 
     /// The verdicts so far.
@@ -372,13 +364,12 @@ impl House {
 
     /// The page of metrics.
     pub async fn metrics(&self) -> String {
-        reqwest::get(format!("http://{}/metrics", self.at.admin)).await.unwrap().text().await.unwrap()
+        reqwest::get(format!("http://{}/metrics", self.daemon.at.admin)).await.unwrap().text().await.unwrap()
     }
 
     /// Stops the daemon; gives how it ended and its verdicts.
     pub async fn close(self) -> (Ended, Vec<Verdict>) {
-        self.stop.send(()).unwrap();
-        let ended = self.running.await.unwrap().unwrap();
+        let ended = self.daemon.stop().await;
         let text = std::fs::read_to_string(self.folder.path().join("verdicts.jsonl")).unwrap_or_default();
         (ended, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
