@@ -4,7 +4,6 @@ mod letters;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use rdkafka::ClientConfig;
@@ -237,24 +236,9 @@ fn producer(config: &KafkaConfig) -> Result<FutureProducer, EmitError> {
 }
 
 fn properties(config: &KafkaConfig) -> Result<ClientConfig, SecretError> {
-    let mut properties = config.connection().client()?;
-    properties
-        .set("enable.idempotence", "true")
-        .set("acks", "all")
-        // The Java clients' choice, so that other producers' records of a trace share its partition.
-        .set("partitioner", "murmur2_random")
-        .set("compression.type", config.compression.as_str())
-        .set("linger.ms", millis(config.linger.0))
-        .set("message.max.bytes", config.max_message_bytes.0.to_string())
-        // Brokers hold a batch, not a message, to the topic's limit.
-        .set("batch.size", config.max_message_bytes.0.min(1_000_000).to_string())
-        .set("queue.buffering.max.kbytes", (config.buffer.0 / 1024).clamp(1, 2_147_483_647).to_string())
-        .set("message.timeout.ms", millis(config.delivery_timeout.0));
+    let mut properties = config.producer().client()?;
+    properties.set("enable.idempotence", "true");
     Ok(properties)
-}
-
-fn millis(duration: Duration) -> String {
-    duration.as_millis().to_string()
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 mod config;
 mod connection;
+mod producer;
 
 pub use config::{Compression, Mechanism, SaslConfig, TlsConfig};
 pub use connection::{Connection, check_topic};
+pub use producer::Producer;

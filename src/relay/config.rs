@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
-use crate::kafka::{Compression, Connection, SaslConfig, TlsConfig, check_topic};
+use crate::kafka::{Compression, Connection, Producer, SaslConfig, TlsConfig, check_topic};
 
 /// Where `role: gateway` writes spans and log records: to one topic, as OTLP requests in protobuf, with the trace id in hex as
 /// key, so that all of a trace is in one partition. A sender is answered when all in-sync replicas have its spans.
@@ -51,58 +51,28 @@ impl Default for Config {
     }
 }
 
-/// Properties that the section sets itself, or on which its promises rest.
-const OWN_PROPERTIES: [&str; 15] = [
-    "acks",
-    "request.required.acks",
-    "compression.type",
-    "compression.codec",
-    "linger.ms",
-    "queue.buffering.max.ms",
-    "message.max.bytes",
-    "batch.size",
-    "queue.buffering.max.kbytes",
-    "message.timeout.ms",
-    "delivery.timeout.ms",
-    "transactional.id",
-    "partitioner",
-    "delivery.report.only.error",
-    "statistics.interval.ms",
-];
-
 impl Config {
-    /// Which brokers, and how to be let in.
-    pub(super) fn connection(&self) -> Connection<'_> {
-        Connection {
-            section: "relay",
-            brokers: &self.brokers,
-            tls: self.tls.as_ref(),
-            sasl: self.sasl.as_ref(),
-            properties: &self.properties,
+    /// How its records are gathered and delivered.
+    pub(super) fn producer(&self) -> Producer<'_> {
+        Producer {
+            connection: Connection {
+                section: "relay",
+                brokers: &self.brokers,
+                tls: self.tls.as_ref(),
+                sasl: self.sasl.as_ref(),
+                properties: &self.properties,
+            },
+            compression: self.compression,
+            linger: self.linger,
+            max_message_bytes: self.max_message_bytes,
+            buffer: self.buffer,
+            delivery_timeout: self.delivery_timeout,
         }
     }
 
     /// Adds what is wrong with this section.
     pub fn check(&self, problems: &mut Vec<String>) {
-        self.connection().check(&OWN_PROPERTIES, problems);
+        self.producer().check(&["statistics.interval.ms"], problems);
         check_topic("relay.topic", &self.topic, problems);
-        if !(4_096..=1_000_000_000).contains(&self.max_message_bytes.0) {
-            problems.push(format!(
-                "relay.max_message_bytes ({}) must be between 4KiB and 1GB",
-                self.max_message_bytes
-            ));
-        }
-        if self.buffer < self.max_message_bytes {
-            problems.push(format!(
-                "relay.buffer ({}) must not be below relay.max_message_bytes ({})",
-                self.buffer, self.max_message_bytes
-            ));
-        }
-        if self.delivery_timeout.0 <= self.linger.0 {
-            problems.push(format!(
-                "relay.delivery_timeout ({}) must be longer than relay.linger ({})",
-                self.delivery_timeout, self.linger
-            ));
-        }
     }
 }

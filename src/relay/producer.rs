@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -56,19 +56,8 @@ pub enum RelayError {
 impl Relay {
     /// Makes the producer. The brokers need not be there yet.
     pub fn open(config: Config) -> Result<Self, RelayError> {
-        let mut client = config.connection().client()?;
-        client
-            .set("acks", "all")
-            // The Java clients' choice, so that other producers' records of a trace share its partition.
-            .set("partitioner", "murmur2_random")
-            .set("compression.type", config.compression.as_str())
-            .set("linger.ms", millis(config.linger.0))
-            .set("message.max.bytes", config.max_message_bytes.0.to_string())
-            // Brokers hold a batch, not a record, to the topic's limit.
-            .set("batch.size", config.max_message_bytes.0.min(1_000_000).to_string())
-            .set("queue.buffering.max.kbytes", (config.buffer.0 / 1024).clamp(1, 2_147_483_647).to_string())
-            .set("message.timeout.ms", millis(config.delivery_timeout.0))
-            .set("statistics.interval.ms", STATISTICS);
+        let mut client = config.producer().client()?;
+        client.set("statistics.interval.ms", STATISTICS);
         let producer = client.create_with_context(Context)?;
         Ok(Self { config, producer, failing: AtomicBool::new(false) })
     }
@@ -168,8 +157,4 @@ fn is_too_large(error: &KafkaError) -> bool {
         error.rdkafka_error_code(),
         Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
     )
-}
-
-fn millis(duration: Duration) -> String {
-    duration.as_millis().to_string()
 }

@@ -72,17 +72,6 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// Every word that [`Fate::reason`] can give.
-    pub const REASONS: [&'static str; 7] = [
-        "not_matched",
-        "not_sampled",
-        "no_claims",
-        "no_request",
-        "no_tool_calls",
-        "no_observations",
-        "no_thoughts",
-    ];
-
     /// Whether there is something to answer.
     pub fn is_taken(&self) -> bool {
         matches!(self, Fate::Asked { .. } | Fate::Ruled)

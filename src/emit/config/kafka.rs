@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{ByteSize, Period};
-use crate::kafka::{Compression, Connection, SaslConfig, TlsConfig, check_topic};
+use crate::kafka::{Compression, Connection, Producer, SaslConfig, TlsConfig, check_topic};
 
 /// A Kafka topic. The producer is idempotent and waits for all in-sync replicas (`acks=all`); the key is the trace id in hex.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,40 +78,30 @@ pub enum ValueFormat {
     Protobuf,
 }
 
-/// Properties that the section sets itself, or on which its promises rest.
-const OWN_PROPERTIES: [&str; 16] = [
-    "acks",
-    "request.required.acks",
-    "enable.idempotence",
-    "enable.gapless.guarantee",
-    "compression.type",
-    "compression.codec",
-    "linger.ms",
-    "queue.buffering.max.ms",
-    "message.max.bytes",
-    "batch.size",
-    "queue.buffering.max.kbytes",
-    "message.timeout.ms",
-    "delivery.timeout.ms",
-    "transactional.id",
-    "partitioner",
-    "delivery.report.only.error",
-];
+/// What makes the producer idempotent, which the section sets itself.
+const IDEMPOTENCE: [&str; 2] = ["enable.idempotence", "enable.gapless.guarantee"];
 
 impl KafkaConfig {
-    /// Which brokers, and how to be let in.
-    pub(in crate::emit) fn connection(&self) -> Connection<'_> {
-        Connection {
-            section: "emit.kafka",
-            brokers: &self.brokers,
-            tls: self.tls.as_ref(),
-            sasl: self.sasl.as_ref(),
-            properties: &self.properties,
+    /// How its records are gathered and delivered.
+    pub(in crate::emit) fn producer(&self) -> Producer<'_> {
+        Producer {
+            connection: Connection {
+                section: "emit.kafka",
+                brokers: &self.brokers,
+                tls: self.tls.as_ref(),
+                sasl: self.sasl.as_ref(),
+                properties: &self.properties,
+            },
+            compression: self.compression,
+            linger: self.linger,
+            max_message_bytes: self.max_message_bytes,
+            buffer: self.buffer,
+            delivery_timeout: self.delivery_timeout,
         }
     }
 
     pub(super) fn check(&self, problems: &mut Vec<String>) {
-        self.connection().check(&OWN_PROPERTIES, problems);
+        self.producer().check(&IDEMPOTENCE, problems);
         check_topic("emit.kafka.topic", &self.topic, problems);
         if let Some(topic) = &self.dead_letters.topic {
             check_topic("emit.kafka.dead_letters.topic", topic, problems);
@@ -121,23 +111,9 @@ impl KafkaConfig {
                 ));
             }
         }
-        if !(4_096..=1_000_000_000).contains(&self.max_message_bytes.0) {
-            problems.push(format!(
-                "emit.kafka.max_message_bytes ({}) must be between 4KiB and 1GB",
-                self.max_message_bytes
-            ));
-        }
-        if self.buffer < self.max_message_bytes {
-            problems.push(format!(
-                "emit.kafka.buffer ({}) must not be below emit.kafka.max_message_bytes ({})",
-                self.buffer, self.max_message_bytes
-            ));
-        }
-        if self.delivery_timeout.0 <= self.linger.0 || self.delivery_timeout < Period::seconds(1) {
-            problems.push(format!(
-                "emit.kafka.delivery_timeout ({}) must be at least 1s and longer than emit.kafka.linger ({})",
-                self.delivery_timeout, self.linger
-            ));
+        if self.delivery_timeout < Period::seconds(1) {
+            problems
+                .push(format!("emit.kafka.delivery_timeout ({}) must be at least 1s", self.delivery_timeout));
         }
     }
 }
