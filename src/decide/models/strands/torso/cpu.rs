@@ -4,6 +4,7 @@
 mod attention;
 mod delta;
 mod linear;
+mod mixing;
 mod norm;
 mod place;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use rayon::prelude::*;
 
 use self::attention::Attention;
 use self::delta::Delta;
+use self::mixing::Mixing;
 use self::norm::{norm_rows, zero_centred};
 use self::place::Places;
 use super::super::config::{Mixer, TorsoConfig};
@@ -141,14 +143,10 @@ impl Torso for CpuTorso {
             if let Some(wanted) = wanted {
                 stream = gather(&stream, wanted, hidden);
             }
-            let prefix = |segment: usize| places.kept[segment].map(|state: &State| &state.layers[index]);
+            let mixing = Mixing { config, normed: &normed, places: &places, wanted, layer: index };
             let after = match &layer.mixer {
-                MixerWeights::Attention(attention) => {
-                    attention.mix(config, &normed, &places, &prefix, wanted, &mut stream, &mut name_and_see)
-                }
-                MixerWeights::Delta(delta) => {
-                    delta.mix(config, &normed, &places, &prefix, wanted, &mut stream, &mut name_and_see)
-                }
+                MixerWeights::Attention(attention) => attention.mix(&mixing, &mut stream, &mut name_and_see),
+                MixerWeights::Delta(delta) => delta.mix(&mixing, &mut stream, &mut name_and_see),
             };
             for (states, state) in kept.iter_mut().zip(after) {
                 states.extend(state);

@@ -6,6 +6,7 @@ use super::super::super::config::TorsoConfig;
 use super::super::super::error::LoadError;
 use super::super::super::weights::Weights;
 use super::linear::load;
+use super::mixing::Mixing;
 use super::norm::{norm_in_place, zero_centred};
 use super::place::Places;
 use super::{LayerState, gather};
@@ -81,17 +82,13 @@ impl Attention {
     }
 
     /// Adds the mixed rows to `stream`: all of them, or the wanted ones. Gives the state after each segment that is to be kept.
-    #[expect(clippy::too_many_arguments, reason = "the pass's parts, each needed once")]
-    pub fn mix<'a>(
+    pub fn mix(
         &self,
-        config: &TorsoConfig,
-        normed: &[f32],
-        places: &Places<'a>,
-        prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
-        wanted: Option<&[usize]>,
+        mixing: &Mixing<'_, '_>,
         stream: &mut [f32],
         see: &mut dyn FnMut(&str, &[f32]),
     ) -> Vec<Option<LayerState>> {
+        let Mixing { config, normed, places, wanted, .. } = *mixing;
         let (head_dim, kv_width) = (config.head_dim, config.kv_heads * config.head_dim);
         let query_width = config.heads * head_dim;
         let mut key_value = vec![0.0; places.rows * 2 * kv_width];
@@ -120,7 +117,7 @@ impl Attention {
         let results: Vec<Vec<f32>> = tasks
             .par_iter()
             .map(|task| {
-                let stretches = stretches(places, prefix, task.segment, &keys, &key_value, kv_width);
+                let stretches = stretches(mixing, task.segment, &keys, &key_value);
                 attend(config, places, task, query_rows, &queries, &stretches)
             })
             .collect();
@@ -137,7 +134,7 @@ impl Attention {
 
         (0..places.places.len())
             .map(|segment| {
-                let stretches = || stretches(places, prefix, segment, &keys, &key_value, kv_width);
+                let stretches = || stretches(mixing, segment, &keys, &key_value);
                 places.places[segment].keep.then(|| keep(&stretches(), kv_width))
             })
             .collect()
@@ -241,21 +238,20 @@ fn tasks(config: &TorsoConfig, places: &Places<'_>, query_rows: &[usize]) -> Vec
 
 /// All keys and values that a segment sees, its own last.
 fn stretches<'b, 'a: 'b>(
-    places: &Places<'a>,
-    prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
+    mixing: &Mixing<'_, 'a>,
     segment: usize,
     keys: &'b [f32],
     key_value: &'b [f32],
-    kv_width: usize,
 ) -> Vec<Stretch<'b>> {
-    let line = places.line(segment);
+    let kv_width = mixing.config.kv_heads * mixing.config.head_dim;
+    let line = mixing.places.line(segment);
     let mut stretches = Vec::with_capacity(line.len() + 1);
-    if let Some(LayerState::Attention { keys, values }) = prefix(line[0]) {
+    if let Some(LayerState::Attention { keys, values }) = mixing.kept(line[0]) {
         let rows = keys.len() / kv_width;
         stretches.push(Stretch { keys, values, value_stride: kv_width, rows });
     }
     for ancestor in line {
-        let rows = &places.places[ancestor].rows;
+        let rows = &mixing.places.places[ancestor].rows;
         stretches.push(Stretch {
             keys: &keys[rows.start * kv_width..rows.end * kv_width],
             // Starts at the first row's values and ends with the last row's.

@@ -6,8 +6,8 @@ use super::super::super::config::TorsoConfig;
 use super::super::super::error::LoadError;
 use super::super::super::weights::Weights;
 use super::linear::load;
+use super::mixing::Mixing;
 use super::norm::inverse_rms;
-use super::place::Places;
 use super::{LayerState, gather};
 use crate::decide::kernels::{
     Fused, Kernel, Linear, Precision, dot, run, sigmoid, silu, softplus, vectorised,
@@ -93,28 +93,24 @@ impl Delta {
     }
 
     /// Adds the mixed rows to `stream`: all of them, or the wanted ones. Gives the state after each segment that is to be kept.
-    #[expect(clippy::too_many_arguments, reason = "the pass's parts, each needed once")]
-    pub fn mix<'a>(
+    pub fn mix(
         &self,
-        config: &TorsoConfig,
-        normed: &[f32],
-        places: &Places<'a>,
-        prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
-        wanted: Option<&[usize]>,
+        mixing: &Mixing<'_, '_>,
         stream: &mut [f32],
         see: &mut dyn FnMut(&str, &[f32]),
     ) -> Vec<Option<LayerState>> {
+        let Mixing { config, normed, places, wanted, .. } = *mixing;
         let channels = config.conv_channels();
         let value_width = config.value_heads * config.value_dim;
         let width = channels + value_width;
         let mut input = vec![0.0; places.rows * width];
         self.input.apply(normed, &mut input);
         see("in_proj", &input);
-        let gates = self.gates(config, normed, places.rows, see);
-        let tails = self.tails(config, places, prefix, &input, width);
-        let convolved = self.convolve(config, places, prefix, &input, width, &tails);
+        let gates = self.gates(mixing, see);
+        let tails = self.tails(mixing, &input, width);
+        let convolved = self.convolve(mixing, &input, width, &tails);
         see("delta.qkv", &convolved);
-        let (mut mixed, matrices) = self.recur(config, places, prefix, &convolved, &gates);
+        let (mut mixed, matrices) = recur(mixing, &convolved, &gates);
         see("delta.out", &mixed);
         if let Some(matrix) = matrices.last().and_then(Option::as_ref) {
             see("delta.final_state", matrix);
@@ -140,16 +136,10 @@ impl Delta {
     }
 
     /// `(decay, beta)` of each head at each row, `[heads, rows]`.
-    fn gates(
-        &self,
-        config: &TorsoConfig,
-        normed: &[f32],
-        rows: usize,
-        see: &mut dyn FnMut(&str, &[f32]),
-    ) -> Vec<(f32, f32)> {
-        let heads = config.value_heads;
+    fn gates(&self, mixing: &Mixing<'_, '_>, see: &mut dyn FnMut(&str, &[f32])) -> Vec<(f32, f32)> {
+        let (heads, rows) = (mixing.config.value_heads, mixing.places.rows);
         let mut raw = vec![0.0; rows * 2 * heads];
-        self.gates.apply(normed, &mut raw);
+        self.gates.apply(mixing.normed, &mut raw);
         see("gates", &raw);
         let mut gates = vec![(0.0, 0.0); rows * heads];
         for (row, raw) in raw.chunks_exact(2 * heads).enumerate() {
@@ -162,14 +152,8 @@ impl Delta {
     }
 
     /// The last inputs of the convolution of each segment whose state is needed, `[taps − 1, channels]`.
-    fn tails<'a>(
-        &self,
-        config: &TorsoConfig,
-        places: &Places<'a>,
-        prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
-        input: &[f32],
-        width: usize,
-    ) -> Vec<Option<Vec<f32>>> {
+    fn tails(&self, mixing: &Mixing<'_, '_>, input: &[f32], width: usize) -> Vec<Option<Vec<f32>>> {
+        let Mixing { config, places, .. } = *mixing;
         let channels = config.conv_channels();
         let past = config.conv - 1;
         let mut tails: Vec<Option<Vec<f32>>> = Vec::with_capacity(places.places.len());
@@ -178,8 +162,7 @@ impl Delta {
                 tails.push(None);
                 continue;
             }
-            let mut tail =
-                before(places, segment, prefix, &tails).unwrap_or_else(|| vec![0.0; past * channels]);
+            let mut tail = before(mixing, segment, &tails).unwrap_or_else(|| vec![0.0; past * channels]);
             let own = place.rows.len().min(past);
             tail.drain(..own * channels);
             for row in place.rows.end - own..place.rows.end {
@@ -191,22 +174,21 @@ impl Delta {
     }
 
     /// Depthwise convolution and silu of q, k and v, then q and k to unit length, q scaled.
-    fn convolve<'a>(
+    fn convolve(
         &self,
-        config: &TorsoConfig,
-        places: &Places<'a>,
-        prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
+        mixing: &Mixing<'_, '_>,
         input: &[f32],
         width: usize,
         tails: &[Option<Vec<f32>>],
     ) -> Vec<f32> {
+        let Mixing { config, places, .. } = *mixing;
         let channels = config.conv_channels();
         let past = config.conv - 1;
         let (key_dim, key_width) = (config.key_dim, config.key_heads * config.key_dim);
         let query_scale = (key_dim as f32).powf(-0.5);
         let mut out = vec![0.0; places.rows * channels];
         for (segment, place) in places.places.iter().enumerate() {
-            let tail = before(places, segment, prefix, tails);
+            let tail = before(mixing, segment, tails);
             let rows = &mut out[place.rows.start * channels..place.rows.end * channels];
             rows.par_chunks_mut(channels).enumerate().for_each(|(offset, row)| {
                 vectorised(
@@ -244,66 +226,6 @@ impl Delta {
         out
     }
 
-    /// The delta rule over all segments. Gives the outputs `[rows, heads · value_dim]` and, where needed, the matrices after a segment.
-    fn recur<'a>(
-        &self,
-        config: &TorsoConfig,
-        places: &Places<'a>,
-        prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
-        convolved: &[f32],
-        gates: &[(f32, f32)],
-    ) -> (Vec<f32>, Vec<Option<Vec<f32>>>) {
-        let (key_dim, value_dim) = (config.key_dim, config.value_dim);
-        let (channels, heads) = (config.conv_channels(), config.value_heads);
-        let group = heads / config.key_heads;
-        let value_width = heads * value_dim;
-        let size = key_dim * value_dim;
-        let mut mixed = vec![0.0; places.rows * value_width];
-        let mut matrices: Vec<Option<Vec<f32>>> = places.places.iter().map(|_| None).collect();
-        for wave in 0..places.waves() {
-            let tasks: Vec<(usize, usize)> = (0..places.places.len())
-                .filter(|segment| places.places[*segment].wave == wave)
-                .flat_map(|segment| (0..heads).map(move |head| (segment, head)))
-                .collect();
-            let results: Vec<(Vec<f32>, Vec<f32>)> = tasks
-                .par_iter()
-                .map(|&(segment, head)| {
-                    let rows = places.places[segment].rows.clone();
-                    let matrix = match places.places[segment].parent {
-                        Some(parent) => matrices[parent].as_deref(),
-                        None => match prefix(segment) {
-                            Some(LayerState::Delta { matrices, .. }) => Some(matrices.as_slice()),
-                            _ => None,
-                        },
-                    };
-                    let matrix =
-                        matrix.map_or_else(|| vec![0.0; size], |all| all[head * size..][..size].to_vec());
-                    run(Head {
-                        inputs: &convolved[rows.start * channels..rows.end * channels],
-                        channels,
-                        query: head / group * key_dim,
-                        key: (config.key_heads + head / group) * key_dim,
-                        value: 2 * config.key_heads * key_dim + head * value_dim,
-                        key_dim,
-                        value_dim,
-                        gates: &gates[head * places.rows..][rows],
-                        matrix,
-                    })
-                })
-                .collect();
-            for ((segment, head), (outputs, matrix)) in tasks.into_iter().zip(results) {
-                let place = &places.places[segment];
-                for (row, output) in place.rows.clone().zip(outputs.chunks_exact(value_dim)) {
-                    mixed[row * value_width + head * value_dim..][..value_dim].copy_from_slice(output);
-                }
-                if place.needed {
-                    matrices[segment].get_or_insert_with(Vec::new).extend(matrix);
-                }
-            }
-        }
-        (mixed, matrices)
-    }
-
     /// Per head: `o / √(mean o² + eps) · weight · silu(z)`. The weight is plain, not an offset from 1.
     fn gated_norm<'b>(
         &self,
@@ -329,14 +251,67 @@ impl Delta {
     }
 }
 
+/// The delta rule over all segments. Gives the outputs `[rows, heads · value_dim]` and, where needed, the matrices after a segment.
+fn recur(
+    mixing: &Mixing<'_, '_>,
+    convolved: &[f32],
+    gates: &[(f32, f32)],
+) -> (Vec<f32>, Vec<Option<Vec<f32>>>) {
+    let Mixing { config, places, .. } = *mixing;
+    let (key_dim, value_dim) = (config.key_dim, config.value_dim);
+    let (channels, heads) = (config.conv_channels(), config.value_heads);
+    let group = heads / config.key_heads;
+    let value_width = heads * value_dim;
+    let size = key_dim * value_dim;
+    let mut mixed = vec![0.0; places.rows * value_width];
+    let mut matrices: Vec<Option<Vec<f32>>> = places.places.iter().map(|_| None).collect();
+    for wave in 0..places.waves() {
+        let tasks: Vec<(usize, usize)> = (0..places.places.len())
+            .filter(|segment| places.places[*segment].wave == wave)
+            .flat_map(|segment| (0..heads).map(move |head| (segment, head)))
+            .collect();
+        let results: Vec<(Vec<f32>, Vec<f32>)> = tasks
+            .par_iter()
+            .map(|&(segment, head)| {
+                let rows = places.places[segment].rows.clone();
+                let matrix = match places.places[segment].parent {
+                    Some(parent) => matrices[parent].as_deref(),
+                    None => match mixing.kept(segment) {
+                        Some(LayerState::Delta { matrices, .. }) => Some(matrices.as_slice()),
+                        _ => None,
+                    },
+                };
+                let matrix =
+                    matrix.map_or_else(|| vec![0.0; size], |all| all[head * size..][..size].to_vec());
+                run(Head {
+                    inputs: &convolved[rows.start * channels..rows.end * channels],
+                    channels,
+                    query: head / group * key_dim,
+                    key: (config.key_heads + head / group) * key_dim,
+                    value: 2 * config.key_heads * key_dim + head * value_dim,
+                    key_dim,
+                    value_dim,
+                    gates: &gates[head * places.rows..][rows],
+                    matrix,
+                })
+            })
+            .collect();
+        for ((segment, head), (outputs, matrix)) in tasks.into_iter().zip(results) {
+            let place = &places.places[segment];
+            for (row, output) in place.rows.clone().zip(outputs.chunks_exact(value_dim)) {
+                mixed[row * value_width + head * value_dim..][..value_dim].copy_from_slice(output);
+            }
+            if place.needed {
+                matrices[segment].get_or_insert_with(Vec::new).extend(matrix);
+            }
+        }
+    }
+    (mixed, matrices)
+}
+
 /// The convolution's inputs before a segment, if there are any.
-fn before<'a>(
-    places: &Places<'a>,
-    segment: usize,
-    prefix: &(dyn Fn(usize) -> Option<&'a LayerState> + Sync),
-    tails: &[Option<Vec<f32>>],
-) -> Option<Vec<f32>> {
-    match (places.places[segment].parent, prefix(segment)) {
+fn before(mixing: &Mixing<'_, '_>, segment: usize, tails: &[Option<Vec<f32>>]) -> Option<Vec<f32>> {
+    match (mixing.places.places[segment].parent, mixing.kept(segment)) {
         (Some(parent), _) => tails[parent].clone(),
         (None, Some(LayerState::Delta { tail, .. })) => Some(tail.clone()),
         _ => None,
