@@ -160,7 +160,7 @@ impl App {
             Arc::clone(&self.sinks),
         )?;
         let (door, deliveries) = self.door;
-        let closing = door.closing();
+        let (closing, sources) = (door.closing(), door.backlogs().watch());
         let (spool, replay) = self.stored.unzip();
         let mut kafka = self.kafka.map(|source| source.start(door.clone())).transpose()?;
         let conversations =
@@ -170,6 +170,7 @@ impl App {
             concurrency,
             deliveries,
             closing,
+            sources,
             Arc::clone(&self.assayer),
             Arc::clone(&self.sinks),
             conversations.as_ref().map(Conversations::told),
