@@ -123,14 +123,6 @@ pub enum LoadError {
         /// What it said.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A file of the model cannot be read.
-    #[error("cannot read {path}: {source}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
     /// A file of the model is not what it should be.
     #[error("{file} is not valid: {source}")]
     Invalid {

@@ -41,9 +41,6 @@ pub enum CheckError {
         /// After so long.
         retry_after: Duration,
     },
-    /// The request is beyond a limit of the model or the house.
-    #[error("the request is too large: {0}")]
-    TooLarge(String),
     /// The evaluation itself failed.
     #[error("the evaluation failed: {0}")]
     Failed(String),
@@ -98,7 +95,6 @@ fn refusal(error: CheckError) -> Refusal {
     let message = error.to_string();
     match error {
         CheckError::Busy { retry_after } => Refusal::busy(message, retry_after),
-        CheckError::TooLarge(_) => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message),
         CheckError::Failed(_) => {
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "evaluation_failed", message)
         }

@@ -98,7 +98,6 @@ fn checked(request: CheckRequest) -> futures::future::BoxFuture<'static, Result<
     Box::pin(async move {
         match request.response.as_str() {
             "busy" => Err(CheckError::Busy { retry_after: Duration::from_secs(7) }),
-            "large" => Err(CheckError::TooLarge("2 claims too many".into())),
             "broken" => Err(CheckError::Failed("no model".into())),
             "slow" => std::future::pending().await,
             _ => Ok(Verdict {
@@ -341,11 +340,6 @@ async fn what_the_checker_says_becomes_a_status() {
     let busy = ask("busy").await;
     assert_eq!(busy.headers()["retry-after"], "7");
     assert_eq!(refusal(busy, 503).await.0, "unavailable");
-    let (kind, message) = refusal(ask("large").await, 413).await;
-    assert_eq!(
-        (kind.as_str(), message.as_str()),
-        ("too_large", "the request is too large: 2 claims too many")
-    );
     assert_eq!(refusal(ask("broken").await, 500).await.0, "evaluation_failed");
     assert_eq!(refusal(ask("slow").await, 504).await.0, "timeout");
     house.readiness.send(Readiness::Stopping).unwrap();
