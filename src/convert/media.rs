@@ -27,6 +27,8 @@ const SHORTEST_DATA: usize = 64;
 /// A line of base64 that goes on in the next one has at least so many letters.
 const SHORTEST_LINE: usize = 60;
 const LINE_ENDS: [&str; 4] = ["\r\n", "\n", "\\r\\n", "\\n"];
+/// `data:` and a type with its parameters.
+const LONGEST_TYPE: usize = 120;
 /// Different letters that so long a piece of base64 has at least; what is spelled with fewer is no base64.
 const LETTERS: usize = 24;
 
@@ -37,15 +39,14 @@ pub(super) fn placeholder(kind: &str, mime: Option<&str>, bytes: &[u8]) -> Strin
     format!("[{}, {} bytes, sha256 {head}]", mime.unwrap_or(kind), bytes.len())
 }
 
-/// The placeholder for a block that holds a picture, sound or file; a document of plain text is that text.
+/// The placeholder for a block that holds a picture, sound or file; a document or resource of plain text is that text.
 pub(super) fn media(kind: &str, map: &Map<String, Json>) -> String {
     let mut maps = vec![map];
     inner(map, 0, &mut maps);
-    let find = |keys: &[&str]| maps.iter().find_map(|map| pick_str(map, keys));
-    let is_text = |map: &&&Map<String, Json>| pick_str(map, &["type", "source_type"]) == Some("text");
-    if let Some(text) = maps.iter().skip(1).find(is_text).and_then(|map| pick_str(map, &["data", "text"])) {
-        return text.to_owned();
+    if let Some(text) = written(&maps) {
+        return text;
     }
+    let find = |keys: &[&str]| maps.iter().find_map(|map| pick_str(map, keys));
     let mime = find(&["mime_type", "mimeType", "media_type", "mediaType", "image_mimetype", "format"]);
     let uri = find(&["uri", "url", "file_uri", "fileUri", "image_url", "file_id", "fileId"]);
     const DATA: [&str; 10] = [
@@ -73,9 +74,24 @@ pub(super) fn media(kind: &str, map: &Map<String, Json>) -> String {
     }
 }
 
+/// The text of what is text: Anthropic's documents of text or of blocks, a resource of MCP.
+fn written(maps: &[&Map<String, Json>]) -> Option<String> {
+    let within = &maps[1..];
+    let is_text = |map: &&&Map<String, Json>| pick_str(map, &["type", "source_type"]) == Some("text");
+    let document = within.iter().find(is_text).and_then(|map| pick_str(map, &["data", "text"]));
+    let resource = maps[0].get("resource").and_then(|resource| resource.get("text")?.as_str());
+    if let Some(text) = document.or(resource) {
+        return Some(text.to_owned());
+    }
+    let blocks = within.iter().filter_map(|map| map.get("content")?.as_array()).flatten();
+    let texts: Vec<&str> = blocks.filter_map(|block| block.get("text")?.as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
 /// The objects within a block that may hold its bytes.
 fn inner<'a>(map: &'a Map<String, Json>, depth: usize, found: &mut Vec<&'a Map<String, Json>>) {
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 17] = [
+        "resource",
         "source",
         "inline_data",
         "inlineData",
@@ -290,10 +306,11 @@ fn next_line(bytes: &[u8], end: usize) -> Option<usize> {
 /// Where `data:TYPE;base64,` begins, if it ends at `from`.
 fn data_address(text: &str, from: usize) -> Option<usize> {
     let head = text[..from].strip_suffix(";base64,")?;
-    let begin = head.rfind("data:")?;
-    let kind = &head[begin + 5..];
+    // No further back than a type is long, or a text full of such ends would take for ever.
+    let window = (head.len().saturating_sub(LONGEST_TYPE)..).find(|at| head.is_char_boundary(*at))?;
+    let begin = window + head[window..].rfind("data:")?;
     let is_type = |c: char| c.is_ascii_alphanumeric() || "/.+-_;=".contains(c);
-    (kind.len() <= 100 && kind.chars().all(is_type)).then_some(begin)
+    head[begin + 5..].chars().all(is_type).then_some(begin)
 }
 
 /// Whether so many letters are base64 of something that is no text.
@@ -365,9 +382,21 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_plain_text_is_its_text() {
-        let block = json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Refunds take 5 days."}});
-        assert_eq!(media("document", block.as_object().unwrap()), "Refunds take 5 days.");
+    fn a_document_or_resource_of_text_is_its_text() {
+        let text = "Refunds take 5 days.";
+        for block in [
+            json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}),
+            json!({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": text}]}}),
+            json!({"type": "resource", "resource": {"uri": "file:///policy.txt", "mimeType": "text/plain", "text": text}}),
+        ] {
+            assert_eq!(media("document", block.as_object().unwrap()), text, "{block}");
+        }
+        let (bytes, data) = picture(900);
+        let block = json!({"type": "resource", "resource": {"uri": "file:///a.png", "mimeType": "image/png", "blob": data}});
+        assert_eq!(
+            media("resource", block.as_object().unwrap()),
+            placeholder("x", Some("image/png"), &bytes)
+        );
     }
 
     #[test]
@@ -408,6 +437,7 @@ mod tests {
             "data:image/png;base64,".to_owned(),
             "data: ;base64,".to_owned(),
             "é".repeat(1_000),
+            format!("é{};base64,{}", "é".repeat(200), "QUJD".repeat(20)),
         ] {
             assert_eq!(clean(&text), None, "{}", &text[..20]);
         }

@@ -179,7 +179,36 @@ await step('the overview shows models, releases and prompts beside their baselin
   const row = page.locator('.variants tr:has-text("parcel-desk")');
   await row.waitFor();
   const cells = await row.locator('td').allInnerTexts();
-  assert.deepEqual(cells, ['parcel-desk', 'model-small', '2.4.1', 'clerk@12', '100 %', '1', '–', 'no baseline yet']);
+  const rate = (await verdictOf(wrong)).label === 'hallucination' ? '100 %' : '0 %';
+  assert.deepEqual(cells, ['parcel-desk', 'model-small', '2.4.1', 'clerk@12', rate, '1', '–', 'no baseline yet']);
+});
+
+await step('a drift is seen first and said with a sign', async () => {
+  const other = await browser.newPage();
+  // Three days in one answer: what the daemon says of them is tested where it counts.
+  await other.route('**/v1/rates*', async (route) => {
+    const reply = await route.fetch();
+    const rates = await reply.json();
+    const of = (prompt_version, now, baseline, baseline_of, drift) => ({
+      service: 'support-agent', model: 'model-small', service_version: '2.4.1', prompt_version,
+      now: { scored: now[1], hallucination: now[0] }, baseline: { scored: baseline[1], hallucination: baseline[0] }, baseline_of, drift,
+    });
+    rates.variants = [
+      of('refunds@11', [6, 140], [44, 900], 'own', 'level'),
+      of('refunds@12', [36, 120], [44, 900], 'others', 'above'),
+      of('triage@3', [0, 31], [9, 700], 'own', 'unknown'),
+    ];
+    await route.fulfill({ response: reply, json: rates });
+  });
+  await other.goto(`http://${house.admin}/`);
+  const table = other.locator('.variants tbody tr');
+  await until('three variants', async () => (await table.count()) === 3);
+  assert.deepEqual(await table.first().locator('td').allInnerTexts(),
+    ['support-agent', 'model-small', '2.4.1', 'refunds@12', '30 %', '120', '4.9 % *', '▲\nabove']);
+  assert.equal(await table.last().locator('td').last().innerText(), '31 of 50 answers');
+  assert.match(await other.locator('.variants p').textContent(), /\* new: against the service’s others/);
+  await shot(other, 'drift');
+  await other.close();
 });
 
 await step('a conversation has a row, a mark and a table of its own, and is no answer', async () => {
@@ -195,7 +224,7 @@ await step('a conversation has a row, a mark and a table of its own, and is no a
   const talk = await until('the conversation', async () => (await asked('/v1/verdicts')).verdicts.find(({ traces }) => traces?.length === 2));
   const line = other.locator(`[data-id="${talk.verdict_id}"][role=option]`);
   await line.waitFor();
-  assert.match(await line.textContent(), /conversation of 2 traces/);
+  assert.match(await line.textContent(), /◇ conversation of 2 traces/);
   await until('the tally', async () => (await other.locator('#feed-says').textContent()) === '2 verdicts, 1 conversation');
   const rates = await asked('/v1/rates');
   assert.equal(rates.agents[0].scored, 2);

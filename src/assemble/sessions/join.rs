@@ -9,7 +9,12 @@ pub(super) fn joined(traces: &[&SessionTrace]) -> Option<Story> {
     let (mut steps, mut heard) = (Vec::new(), Vec::new());
     let lists = [&mut whole.agents, &mut whole.dialects, &mut whole.truncated, &mut whole.warnings];
     lists.into_iter().for_each(Vec::clear);
+    // What an earlier trace was told or offered holds for what it did, also where the last one no longer is.
+    whole.instructions.clear();
+    whole.tools.clear();
     for SessionTrace { story, .. } in traces {
+        add_new(&mut whole.instructions, &story.instructions);
+        add_new(&mut whole.tools, &story.tools);
         add_turns(&mut steps, &mut heard, &story.steps);
         add_new(&mut whole.agents, &story.agents);
         add_new(&mut whole.dialects, &story.dialects);
@@ -48,10 +53,10 @@ fn repeated(heard: &[Option<String>], asked: &[Option<String>]) -> usize {
     (1..asked.len()).rev().find(is_known).unwrap_or(0)
 }
 
-fn add_new(known: &mut Vec<String>, more: &[String]) {
-    for word in more {
-        if !known.contains(word) {
-            known.push(word.clone());
+fn add_new<T: Clone + PartialEq>(known: &mut Vec<T>, more: &[T]) {
+    for one in more {
+        if !known.contains(one) {
+            known.push(one.clone());
         }
     }
 }
@@ -59,9 +64,34 @@ fn add_new(known: &mut Vec<String>, more: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Instructions, OfferedTool, TraceId};
 
     fn turns(asked: &[&str]) -> Vec<Option<String>> {
         asked.iter().map(|text| Some((*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_conversation_was_told_and_offered_what_any_of_its_traces_was() {
+        let trace = |number: u8, told: &str, tool: &str| SessionTrace {
+            trace_id: TraceId::try_from(&[number; 16][..]).unwrap(),
+            story: Story {
+                instructions: vec![Instructions { agents: Vec::new(), text: told.to_owned() }],
+                tools: vec![OfferedTool {
+                    name: tool.to_owned(),
+                    description: None,
+                    parameters: None,
+                    agents: Vec::new(),
+                    unlisted: false,
+                }],
+                ..Story::default()
+            },
+            label: None,
+            hallucination_probability: None,
+        };
+        let traces = [trace(1, "be kind", "look"), trace(2, "be kind", "mail"), trace(3, "be brief", "look")];
+        let whole = joined(&traces.iter().collect::<Vec<_>>()).unwrap();
+        let tools: Vec<&str> = whole.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((whole.instructions.len(), tools), (2, vec!["look", "mail"]));
     }
 
     #[test]

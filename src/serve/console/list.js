@@ -139,7 +139,7 @@ function flags(verdict) {
 function headline(verdict) {
   const flagged = flags(verdict);
   const covers = isConversation(verdict)
-    ? el('span', { class: 'talk-mark' }, el('span', { 'aria-hidden': 'true' }, '⧉ '), `conversation of ${count(verdict.traces.length, 'trace')} `) : null;
+    ? el('span', { class: 'talk-mark' }, el('span', { 'aria-hidden': 'true' }, '◇ '), `conversation of ${count(verdict.traces.length, 'trace')} `) : null;
   return el('span', { class: 'row-text' }, covers,
     flagged.length ? el('span', { class: 'flag' }, `⚑ ${flagged.join(', ')} `) : null, ...worstClaim(verdict));
 }

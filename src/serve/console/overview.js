@@ -82,8 +82,7 @@ function variantTable(variants) {
   const rank = ({ drift }) => ['above', 'below', 'level', 'unknown'].indexOf(drift);
   const ranked = [...variants].sort((a, b) => rank(a) - rank(b) || b.now.scored - a.now.scored || b.baseline.scored - a.baseline.scored);
   const rows = ranked.slice(0, VARIANTS).map((variant) => [
-    el('span', { class: 'clipped' }, variant.service ?? 'unknown service'),
-    variant.model ?? '–', variant.service_version ?? '–', variant.prompt_version ?? '–',
+    name(variant.service ?? 'unknown service'), name(variant.model), name(variant.service_version), name(variant.prompt_version),
     share(variant.now), number(variant.now.scored),
     el('span', { title: BASELINES[variant.baseline_of] }, variant.baseline_of === 'nothing' ? '–' : share(variant.baseline), variant.baseline_of === 'others' ? ' *' : ''),
     DRIFTS[variant.drift] ? badge(variant.drift, DRIFTS) : el('span', { class: 'quiet' }, tooFew(variant)),
@@ -94,8 +93,11 @@ function variantTable(variants) {
     el('p', { class: 'quiet' }, 'The last hour against the three days that ended six hours before it, as far as this process remembers.',
       isNew ? ' * new: against the service’s others.' : null,
       ranked.length > VARIANTS ? ` ${VARIANTS} of ${ranked.length} are shown; /v1/rates has all.` : null),
-    table(['Service', 'Model', 'Release', 'Prompt', 'Rate', 'Scored', 'Baseline', 'Drift'], rows));
+    table(['Service', 'Model', 'Release', 'Prompt', 'Rate', 'Scored', 'Baseline', 'Drift'], rows, 4));
 }
+
+/** A sender's word, in one line. */
+const name = (word) => el('span', { class: 'word', title: word ?? null }, word ?? '–');
 
 const BASELINES = {
   own: 'its own last days',
@@ -129,9 +131,10 @@ function state(word) {
 
 const number = (value) => (value ?? 0).toLocaleString('en');
 
-function table(titles, rows) {
-  const cell = (content, index) => el('td', index ? { class: 'number' } : {}, content);
+/** The first `words` columns hold names, the others numbers. */
+function table(titles, rows, words = 1) {
+  const cell = (content, index) => el('td', index >= words ? { class: 'number' } : {}, content);
   return el('div', { class: 'scroller', tabindex: 0 }, el('table', {},
-    el('thead', {}, el('tr', {}, ...titles.map((title, index) => el('th', { scope: 'col', class: index ? 'number' : null }, title)))),
+    el('thead', {}, el('tr', {}, ...titles.map((title, index) => el('th', { scope: 'col', class: index >= words ? 'number' : null }, title)))),
     el('tbody', {}, ...rows.map((cells) => el('tr', {}, ...cells.map(cell))))));
 }
