@@ -170,13 +170,12 @@ impl App {
             concurrency,
             deliveries,
             closing,
-            sources,
             Arc::clone(&self.assayer),
             Arc::clone(&self.sinks),
             conversations.as_ref().map(Conversations::told),
         );
         let (traces, traces_task) = self.traces;
-        let assembly = assembly.followed(traces);
+        let assembly = assembly.behind(sources).followed(traces);
         let state = serve::State {
             metrics: self.metrics,
             readiness: ready,

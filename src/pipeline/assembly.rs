@@ -17,7 +17,7 @@ use crate::assemble::{Assembler, ClosedTrace, Config, Pushed, Sight};
 use crate::domain::{Closed, SessionTrace, Time, TraceId, Value};
 use crate::emit::{EmitError, Notes, Sinks, Traces};
 use crate::metrics;
-use crate::receive::{Delivery, Progress, Stake, Watching};
+use crate::receive::{Backlogs, Delivery, Progress, Stake, Watching};
 use crate::serve::Tracer;
 use crate::ticket::Outcome;
 
@@ -66,7 +66,6 @@ impl Assembly {
         concurrency: usize,
         deliveries: mpsc::Receiver<Delivery>,
         closing: CancellationToken,
-        sources: Watching,
         assayer: Arc<Assayer>,
         sinks: Arc<Sinks>,
         told: Option<mpsc::Sender<SessionTrace>>,
@@ -76,7 +75,7 @@ impl Assembly {
             deliveries,
             looks: mpsc::channel(LOOKS),
             closing,
-            sources,
+            sources: Backlogs::default().watch(),
             progress: Progress::Level,
             assayer,
             sinks,
@@ -89,6 +88,11 @@ impl Assembly {
             unfinished: Arc::default(),
             broken: watch::Sender::new(None),
         }
+    }
+
+    /// The same behind sources that may have to read what came before them.
+    pub fn behind(self, sources: Watching) -> Self {
+        Self { sources, ..self }
     }
 
     /// The same with its work followed.
