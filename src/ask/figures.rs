@@ -118,7 +118,7 @@ fn joined(text: &str) -> Vec<char> {
 }
 
 /// Whether a figure is a part of a date: `2026-11-06`, "6 November 2026".
-fn is_of_date(said: &[Word], at: usize) -> bool {
+pub(super) fn is_of_date(said: &[Word], at: usize) -> bool {
     let near = &said[at.saturating_sub(2)..(at + 3).min(said.len())];
     // A month in digits belongs to its own date alone: what follows it is a time.
     let is_month = |word: &Word| {
@@ -133,7 +133,7 @@ fn is_of_digits(said: &[Word], month: &Word) -> bool {
 }
 
 /// The unit that follows a figure.
-fn unit_after(chars: &[char], end: usize) -> Option<String> {
+pub(super) fn unit_after(chars: &[char], end: usize) -> Option<String> {
     let rest = chars.get(end..)?;
     let skipped = rest.iter().take_while(|letter| matches!(letter, ' ' | '-' | '\u{a0}')).count();
     let rest = &rest[skipped..];

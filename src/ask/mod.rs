@@ -4,6 +4,7 @@ mod bits;
 mod blocks;
 mod claims;
 mod config;
+mod derive;
 mod evaluators;
 mod evidence;
 mod excerpt;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Config;
 use super::claims::{Found, claims};
+use super::derive::{self, Line};
 use super::evidence::Evidence;
 use super::matching::{Match, find};
 use super::spelling::Spellings;
@@ -73,27 +74,30 @@ pub fn questions(story: &Story, config: &Config) -> Questions {
     let asked: Vec<String> = found.iter().map(|claim| claim.asked.clone()).collect();
     let state = evidence.state(&index, &asked, config.evidence_chars.get());
     truncated.extend(state.cut);
+    let derived = derive::derive(&asked, &index, &evidence.observations, &evidence.requests);
+    let known = derive::put(state.text, &derived);
     let mut inquiries = Vec::new();
     if !signalled.is_empty() {
         let said: String = statements.join(" ").chars().take(config.evidence_chars.get()).collect();
-        let text = if state.text.is_empty() { String::new() } else { format!("{}\n", state.text) };
+        let text = if known.is_empty() { String::new() } else { format!("{known}\n") };
         inquiries.push(inquiry(format!("{text}The user says: {said}"), signalled));
     }
     if !observed.is_empty() {
-        inquiries.insert(0, inquiry(state.text, observed));
+        inquiries.insert(0, inquiry(known, observed));
     }
     let references = References::new(story, &evidence, &index, most);
     let claims = found
         .into_iter()
         .zip(matches)
-        .map(|(found, matched)| references.claim(&answer, found, &matched, material))
+        .zip(derived)
+        .map(|((found, matched), lines)| references.claim(&answer, found, &matched, &lines, material))
         .collect();
     Questions { claims, inquiries, unasked, truncated, ..Questions::default() }
 }
 
 /// All that shapes the questions, for the plan's hash.
 pub fn fingerprint(config: &Config) -> Json {
-    serde_json::json!({ "ask": config, "task": TASK, "options": OPTIONS.map(|(standing, text)| (standing.as_str(), text)) })
+    serde_json::json!({ "ask": config, "task": TASK, "derive": derive::VERSION, "options": OPTIONS.map(|(standing, text)| (standing.as_str(), text)) })
 }
 
 fn inquiry(state: String, questions: Vec<Question>) -> Inquiry {
@@ -153,9 +157,16 @@ impl<'a> References<'a> {
         Self { story, evidence, observations, requests: Index::new(&evidence.requests), most }
     }
 
-    fn claim(&self, answer: &[char], found: Found, matched: &Match, material: bool) -> Claim {
+    fn claim(
+        &self,
+        answer: &[char],
+        found: Found,
+        matched: &Match,
+        derived: &[Line],
+        material: bool,
+    ) -> Claim {
         let signal = material || matched.kind == EvidenceType::SignalMatch;
-        let evidence = if signal {
+        let mut evidence: Vec<EvidenceRef> = if signal {
             let said =
                 find(&found.asked, &self.requests, &self.evidence.requests, &HashSet::new(), self.most);
             let stated = said.units.iter().filter(|unit| states_something(&self.requests.units[**unit].told));
@@ -164,11 +175,20 @@ impl<'a> References<'a> {
             let units = matched.units.iter();
             units.map(|unit| self.reference(self.observations, &self.evidence.observations, *unit)).collect()
         };
+        for unit in
+            derived.iter().flat_map(|line| &line.from).filter_map(|origin| origin.find(self.observations))
+        {
+            let made_of = self.reference(self.observations, &self.evidence.observations, unit);
+            if evidence.len() < self.most && !evidence.contains(&made_of) {
+                evidence.push(made_of);
+            }
+        }
         Claim {
             text: answer[found.range.clone()].iter().collect(),
             range: [found.range.start, found.range.end],
             evidence_type: if material { EvidenceType::SignalMatch } else { matched.kind },
             evidence,
+            derived: derived.iter().map(|line| line.text.clone()).collect(),
         }
     }
 

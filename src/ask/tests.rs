@@ -259,3 +259,30 @@ proptest! {
         prop_assert_eq!(ids, wanted);
     }
 }
+
+#[test]
+fn what_follows_by_arithmetic_is_put_below_the_evidence_and_said_to_be_computed() {
+    let stock = [
+        r#"{"warehouse": "Rotterdam", "on_hand": 42}"#,
+        r#"{"warehouse": "Lyon", "on_hand": 0}"#,
+        r#"{"warehouse": "Gdansk", "on_hand": 7}"#,
+    ];
+    let asked = ask(&stock, "Where are they?", "Rotterdam has 42 units and Gdansk has 7, together 49.");
+    let line = "on hand: sum of 42 (Rotterdam) and 7 (Gdansk): 49.";
+    assert!(asked.claims[0].derived.contains(&line.to_owned()), "{:?}", asked.claims[0]);
+    let state = asked.inquiries[0].state.as_str().unwrap();
+    let (said, computed) = state.split_once("\nComputed from the above:\n").unwrap();
+    assert_eq!(said.lines().collect::<Vec<_>>(), stock);
+    assert!(computed.lines().any(|told| told == line), "{computed}");
+    // Every reference is to what a tool has said, its figures among it.
+    let referred: Vec<String> = asked.claims[0]
+        .evidence
+        .iter()
+        .map(|found| {
+            stock[found.step - 1].chars().skip(found.range[0]).take(found.range[1] - found.range[0]).collect()
+        })
+        .collect();
+    assert!(referred.contains(&r#""on_hand": 42"#.to_owned()), "{referred:?}");
+    let nothing = ask(&stock, "Where are they?", "Rotterdam has units.");
+    assert!(!nothing.inquiries[0].state.as_str().unwrap().contains("Computed"));
+}

@@ -117,6 +117,8 @@ pub struct Claim {
     pub evidence_type: EvidenceType,
     /// Where that evidence is; the most relevant piece first.
     pub evidence: Vec<EvidenceRef>,
+    /// What follows from the evidence by counting and simple arithmetic and was put to the models with it, line by line.
+    pub derived: Vec<String>,
 }
 
 /// Claims by standing, each claim's index in exactly one part.

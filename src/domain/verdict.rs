@@ -113,6 +113,9 @@ pub struct AssayedClaim {
     pub by: String,
     /// The pieces of evidence that matter most.
     pub evidence: Vec<EvidenceRef>,
+    /// Lines that no tool has said: what follows from the evidence by counting and simple arithmetic. Models read them below it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub derived: Vec<String>,
     /// The judge's reasoning, or why nobody answered.
     pub reasoning: Option<String>,
 }

@@ -248,6 +248,7 @@ fn claim(text: &str, standing: Option<Standing>, evidence_type: EvidenceType) ->
             EvidenceRef { step: 3, span_id: Some("00f067aa0ba902b7".parse().unwrap()), range: [120, 188] },
             EvidenceRef { step: 5, span_id: None, range: [0, 9] },
         ],
+        derived: vec!["42 + 7 = 49.".into()],
         reasoning: Some("the tool says so".into()),
     }
 }

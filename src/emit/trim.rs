@@ -23,7 +23,7 @@ struct Cut {
     apply: fn(&mut Verdict) -> bool,
 }
 
-const CUTS: [Cut; 10] = [
+const CUTS: [Cut; 11] = [
     Cut {
         what: "all evidence references but the first of each claim",
         apply: |v| each(v, |c| shorten(&mut c.evidence, 1)),
@@ -36,6 +36,7 @@ const CUTS: [Cut; 10] = [
         what: "the claims' probabilities",
         apply: |v| each(v, |c| !std::mem::take(&mut c.probabilities).is_empty()),
     },
+    Cut { what: "what was computed for the claims", apply: |v| each(v, |c| shorten(&mut c.derived, 0)) },
     Cut { what: "the claims' reasoning", apply: |v| each(v, |c| c.reasoning.take().is_some()) },
     Cut { what: "all evidence references", apply: |v| each(v, |c| shorten(&mut c.evidence, 0)) },
     Cut { what: "span ids", apply: |v| shorten(&mut v.span_ids, 0) },

@@ -167,6 +167,7 @@ fn body(verdict: &Verdict, texts: bool) -> Vec<u8> {
     for claim in bare.grounding.iter_mut().flat_map(|grounding| &mut grounding.claims) {
         claim.text.clear();
         claim.reasoning = None;
+        claim.derived.clear();
     }
     for answer in bare.answers.values_mut() {
         answer.reasoning = None;

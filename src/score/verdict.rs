@@ -296,6 +296,7 @@ fn assayed(claim: &Claim, response: Option<&Response>, by_id: &Lookup, plan: &Pl
         confidence: response.and_then(|response| response.confidence),
         by: response.map_or("nobody", |response| by_word(&response.by)).to_owned(),
         evidence: claim.evidence.clone(),
+        derived: claim.derived.clone(),
         reasoning: response.and_then(reasoning),
     };
     (claim, stand)

@@ -138,6 +138,7 @@ mod tests {
             confidence: None,
             by: by.to_owned(),
             evidence: vec![EvidenceRef { step: 0, span_id: None, range: [0, 1] }],
+            derived: vec![],
             reasoning: None,
         }
     }

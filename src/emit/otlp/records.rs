@@ -207,6 +207,10 @@ fn assayed(claim: &AssayedClaim, style: Style) -> AnyValue {
     let spans = claim.evidence.iter().filter_map(|evidence| evidence.span_id);
     let spans: Vec<AnyValue> = spans.map(|id| any(text(&id.to_string()))).collect();
     values.push(pair("evidence_span_ids", Value::ArrayValue(ArrayValue { values: spans })));
+    if style.texts && !claim.derived.is_empty() {
+        let lines = claim.derived.iter().map(|line| any(text(line))).collect();
+        values.push(pair("derived", Value::ArrayValue(ArrayValue { values: lines })));
+    }
     if let Some(reasoning) = claim.reasoning.as_ref().filter(|_| style.texts) {
         values.push(pair("reasoning", text(reasoning)));
     }

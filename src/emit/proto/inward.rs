@@ -134,6 +134,7 @@ impl TryFrom<Claim> for domain::AssayedClaim {
             by: claim.by,
             evidence: claim.evidence.into_iter().map(evidence_ref).collect::<Result<_, _>>()?,
             reasoning: claim.reasoning,
+            derived: claim.derived,
         })
     }
 }

@@ -104,6 +104,7 @@ impl From<&domain::AssayedClaim> for Claim {
                 })
                 .collect(),
             reasoning: claim.reasoning.clone(),
+            derived: claim.derived.clone(),
         }
     }
 }

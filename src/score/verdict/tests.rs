@@ -51,7 +51,13 @@ fn story() -> Story {
 
 fn claim(text: &str, kind: EvidenceType) -> Claim {
     let evidence = vec![EvidenceRef { step: 1, span_id: "00000000000000b2".parse().ok(), range: [3, 9] }];
-    Claim { text: text.to_owned(), range: [0, text.len()], evidence_type: kind, evidence }
+    Claim {
+        text: text.to_owned(),
+        range: [0, text.len()],
+        evidence_type: kind,
+        evidence,
+        derived: Vec::new(),
+    }
 }
 
 fn asked(kinds: &[EvidenceType]) -> Questions {

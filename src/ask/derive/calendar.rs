@@ -1,0 +1,169 @@
+//! What follows from the dates of the evidence: a day so many days later, the days between two, the season of a month.
+
+use jiff::ToSpan;
+use jiff::civil::Date;
+
+use super::super::figures::unit_after;
+use super::super::units::Index;
+use super::super::words::{Class, Word, words};
+use super::claimed::Claimed;
+use super::lines::{Line, Origin, holder};
+
+/// With more dates in the evidence, some two would fit by chance.
+const MOST_DATES: usize = 8;
+
+/// Units that are searched for dates.
+const MOST_UNITS: usize = 200;
+
+/// Months of which a season is told.
+const MOST_MONTHS: usize = 4;
+
+/// Longer spans are no deadlines.
+const MOST_DAYS: f64 = 4_000.0;
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Seasons by the month, as they are called where most sources are written: north of the equator.
+const SEASONS: [&str; 12] = [
+    "winter", "winter", "spring", "spring", "spring", "summer", "summer", "summer", "fall", "fall", "fall",
+    "winter",
+];
+
+/// All that the claim asks of the evidence's dates.
+pub(super) fn dates(claimed: &Claimed, index: &Index) -> Vec<Line> {
+    let mut lines = seasons(claimed, index);
+    lines.extend(spans(claimed, index));
+    lines
+}
+
+fn seasons(claimed: &Claimed, index: &Index) -> Vec<Line> {
+    if !claimed.says_after(&["in", "during", "of", "the"], &["spring", "summer", "fall", "autumn", "winter"])
+    {
+        return Vec::new();
+    }
+    let months = (1..=12).filter_map(|month| {
+        let unit = *index.with(&format!("month {month}")).first()?;
+        Some((unit, month))
+    });
+    let mut months: Vec<(usize, usize)> = months.collect();
+    months.sort_unstable();
+    let line = |(unit, month): (usize, usize)| {
+        let season = match SEASONS[month - 1] {
+            "fall" if claimed.says(&["autumn"]) => "autumn",
+            season => season,
+        };
+        Line {
+            text: format!("{} is in the {season}.", MONTHS[month - 1]),
+            from: vec![Origin::unit(index, unit, vec![format!("month {month}")])],
+        }
+    };
+    months.into_iter().take(MOST_MONTHS).map(line).collect()
+}
+
+/// A claim's "30 days" and its dates, against the dates of the evidence.
+fn spans(claimed: &Claimed, index: &Index) -> Vec<Line> {
+    let spans: Vec<(String, i64, bool)> = claimed
+        .figures()
+        .into_iter()
+        .filter_map(|figure| {
+            let unit = unit_after(&claimed.chars, claimed.words[figure.at].range.end)?;
+            let days = match unit.as_str() {
+                "day" | "days" | "night" | "nights" => 1,
+                "week" | "weeks" => 7,
+                _ => return None,
+            };
+            let is_whole = figure.value.fract() == 0.0 && (1.0..=MOST_DAYS).contains(&figure.value);
+            let is_held = holder(index, &figure.key).is_some();
+            is_whole.then(|| (format!("{} {unit}", figure.key), figure.value as i64 * days, is_held))
+        })
+        .collect();
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let known = dates_of(index);
+    if known.is_empty() || known.len() > MOST_DATES {
+        return Vec::new();
+    }
+    let said: Vec<Date> =
+        found(&claimed.words).into_iter().filter(|date| known.iter().all(|(one, _)| one != date)).collect();
+    let mut lines = Vec::new();
+    for (told, days, is_held) in spans {
+        for (date, origin) in &known {
+            let after = date.checked_add(days.days()).ok().filter(|after| is_held && said.contains(after));
+            lines.extend(after.map(|after| Line {
+                text: format!("{told} after {}: {}.", written(*date), written(after)),
+                from: vec![origin.clone()],
+            }));
+            let until = known.iter().find(|(other, _)| !is_held && day(*other) - day(*date) == days);
+            lines.extend(until.map(|(until, end)| Line {
+                text: format!("From {} to {}: {told}.", written(*date), written(*until)),
+                from: vec![origin.clone(), end.clone()],
+            }));
+        }
+    }
+    lines
+}
+
+/// The dates of the evidence, each once.
+fn dates_of(index: &Index) -> Vec<(Date, Origin)> {
+    let units = (1..=12).flat_map(|month| index.with(&format!("month {month}")));
+    let mut units: Vec<usize> = units.copied().take(MOST_UNITS).collect();
+    units.sort_unstable();
+    units.dedup();
+    let mut all: Vec<(Date, Origin)> = Vec::new();
+    for unit in units {
+        let said = words(&index.units[unit].told.chars().collect::<Vec<_>>());
+        for date in found(&said) {
+            if !all.iter().any(|(known, _)| *known == date) {
+                let month = format!("month {}", date.month());
+                all.push((date, Origin::unit(index, unit, vec![date.day().to_string(), month])));
+            }
+        }
+    }
+    all
+}
+
+/// The dates among words: year, month, day in any of the orders in which they are written.
+fn found(said: &[Word]) -> Vec<Date> {
+    let date = |three: &[Word]| {
+        let month = three.iter().position(|word| word.key.starts_with("month "))?;
+        let others: Vec<&Word> =
+            three.iter().enumerate().filter(|(at, _)| *at != month).map(|(_, word)| word).collect();
+        let number = |word: &Word| word.key.parse::<i16>().ok().filter(|_| word.class == Class::Number);
+        let (one, other) = (number(others.first()?)?, number(others.get(1)?)?);
+        let (year, day) = if one > 31 { (one, other) } else { (other, one) };
+        let number = three[month].key.strip_prefix("month ")?.parse().ok()?;
+        (year > 999).then(|| Date::new(year, number, i8::try_from(day).ok()?).ok())?
+    };
+    let mut dates: Vec<Date> = Vec::new();
+    for three in said.windows(3) {
+        dates.extend(date(three).filter(|date| !dates.contains(date)));
+    }
+    dates
+}
+
+fn day(date: Date) -> i64 {
+    date.since(jiff::civil::date(2000, 1, 1)).map_or(i64::MAX / 4, |span| i64::from(span.get_days()))
+}
+
+fn written(date: Date) -> String {
+    format!(
+        "{} {} {}",
+        date.day(),
+        MONTHS[usize::from(date.month().unsigned_abs()).saturating_sub(1) % 12],
+        date.year()
+    )
+}
