@@ -31,6 +31,7 @@ impl Redactor {
         for claim in verdict.grounding.iter_mut().flat_map(|found| &mut found.claims) {
             claim.text = mask.text(&claim.text);
             text(&mut mask, &mut claim.reasoning);
+            claim.derived.iter_mut().for_each(|line| *line = mask.text(line));
         }
         for views in verdict.grounding.iter_mut().filter_map(|found| found.views.as_mut()) {
             judge_view(&mut mask, &mut views.judge);
@@ -160,6 +161,7 @@ mod tests {
         let grounding = verdict.grounding.as_mut().unwrap();
         grounding.claims[0].text = format!("Write to {secret}.");
         grounding.claims[1].reasoning = Some(format!("{secret} is another"));
+        grounding.claims[1].derived = vec![format!("2 of 3 rows: owner {secret}.")];
         verdict.judge_error = Some(format!("no answer for {secret}"));
         let counts = serde_json::to_value(crate::domain::Counts::default()).unwrap();
         let view = serde_json::json!({
@@ -173,9 +175,9 @@ mod tests {
         });
         verdict.grounding.as_mut().unwrap().views = Some(serde_json::from_value(view).unwrap());
         let (masked, pieces) = redactor().verdict(&verdict);
-        assert_eq!(pieces, 11);
+        assert_eq!(pieces, 12);
         let told = serde_json::to_string(&masked).unwrap();
-        assert!(!told.contains(secret) && told.matches("[EMAIL]").count() == 11, "{told}");
+        assert!(!told.contains(secret) && told.matches("[EMAIL]").count() == 12, "{told}");
         assert_eq!(masked.verdict_id, verdict.verdict_id);
     }
 

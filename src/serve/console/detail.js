@@ -126,6 +126,7 @@ function claimBody(claim, index) {
     ['standing', claim.standing ?? 'nobody could say'],
     ['said by', claim.by],
     ['confidence', claim.confidence === null ? null : fixed(claim.confidence)],
+    ['computed from the evidence', (claim.derived ?? []).join(' ')],
     ['evidence type', `${claim.evidence_type.replaceAll('_', ' ')}, weight ${fixed(claim.weight)}`],
   ].filter(([, value]) => value);
   return el('div', { class: 'claim-body' },
