@@ -1,5 +1,7 @@
 //! What follows from the dates of the evidence: a day so many days later, the days between two, the season of a month.
 
+use std::cell::OnceCell;
+
 use jiff::ToSpan;
 use jiff::civil::Date;
 
@@ -42,10 +44,10 @@ const SEASONS: [&str; 12] = [
     "winter",
 ];
 
-/// All that the claim asks of the evidence's dates.
-pub(super) fn dates(claimed: &Claimed, index: &Index) -> Vec<Line> {
+/// All that the claim asks of the evidence's dates, which are read once, by the first claim that asks.
+pub(super) fn dates(claimed: &Claimed, index: &Index, known: &OnceCell<Vec<(Date, Origin)>>) -> Vec<Line> {
     let mut lines = seasons(claimed, index);
-    lines.extend(spans(claimed, index));
+    lines.extend(spans(claimed, index, known));
     lines
 }
 
@@ -74,7 +76,7 @@ fn seasons(claimed: &Claimed, index: &Index) -> Vec<Line> {
 }
 
 /// A claim's "30 days" and its dates, against the dates of the evidence.
-fn spans(claimed: &Claimed, index: &Index) -> Vec<Line> {
+fn spans(claimed: &Claimed, index: &Index, known: &OnceCell<Vec<(Date, Origin)>>) -> Vec<Line> {
     let spans: Vec<(String, i64, bool)> = claimed
         .figures()
         .into_iter()
@@ -93,7 +95,7 @@ fn spans(claimed: &Claimed, index: &Index) -> Vec<Line> {
     if spans.is_empty() {
         return Vec::new();
     }
-    let known = dates_of(index);
+    let known = known.get_or_init(|| dates_of(index));
     if known.is_empty() || known.len() > MOST_DATES {
         return Vec::new();
     }
@@ -101,7 +103,7 @@ fn spans(claimed: &Claimed, index: &Index) -> Vec<Line> {
         found(&claimed.words).into_iter().filter(|date| known.iter().all(|(one, _)| one != date)).collect();
     let mut lines = Vec::new();
     for (told, days, is_held) in spans {
-        for (date, origin) in &known {
+        for (date, origin) in known {
             let after = date.checked_add(days.days()).ok().filter(|after| is_held && said.contains(after));
             lines.extend(after.map(|after| Line {
                 text: format!("{told} after {}: {}.", written(*date), written(after)),

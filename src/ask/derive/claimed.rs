@@ -1,10 +1,10 @@
 //! What a claim says that can be computed: its figures, the cells of a table that it names, the columns that it speaks of.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use super::super::figures::is_of_date;
 use super::super::words::{Class, Word, words};
-use super::tables::{Table, keys};
+use super::tables::{Cell, Table};
 
 /// What has more words is a text, no name.
 const LONGEST_NAME: usize = 8;
@@ -81,22 +81,21 @@ impl Claimed {
     /// The cells of a table that the claim names by all their words; of names within a longer one only the longest. A figure
     /// names nothing, unless it may be a year.
     pub fn names(&self, table: &Table) -> Vec<Named> {
-        let said: HashSet<&str> = self.words.iter().map(|word| word.key.as_str()).collect();
-        let mut by_cell: BTreeMap<(usize, &[String]), Vec<usize>> = BTreeMap::new();
-        for (at, row) in table.rows.iter().enumerate() {
-            for (column, cell) in row.keys.iter().enumerate() {
-                if cell.iter().all(|key| said.contains(key.as_str())) && is_name(cell) {
-                    by_cell.entry((column, cell)).or_default().push(at);
-                }
-            }
-        }
         let mut found: Vec<Named> = Vec::new();
-        for ((column, cell), rows) in by_cell {
-            let same = |at: &usize| self.words[*at..*at + cell.len()].iter().map(|word| &word.key).eq(cell);
-            let places = (0..=self.words.len() - cell.len()).filter(same);
-            found.extend(places.map(|at| Named { at, column, rows: rows.clone(), length: cell.len() }));
+        for (at, word) in self.words.iter().enumerate() {
+            let is_here = |cell: &&Cell| {
+                let rest = self.words[at..].iter().map(|word| &word.key);
+                is_name(&cell.keys) && rest.take(cell.keys.len()).eq(&cell.keys)
+            };
+            found.extend(table.beginning(&word.key).filter(is_here).map(|cell| Named {
+                at,
+                column: cell.column,
+                rows: cell.rows.clone(),
+                length: cell.keys.len(),
+            }));
         }
-        found.sort_by_key(|named| (std::cmp::Reverse(named.length), named.at, named.rows.len()));
+        found
+            .sort_by_key(|named| (std::cmp::Reverse(named.length), named.at, named.rows.len(), named.column));
         let mut kept: Vec<Named> = Vec::new();
         for named in found {
             let within = |longer: &Named| {
@@ -108,7 +107,7 @@ impl Claimed {
                 kept.push(named);
             }
         }
-        kept.sort_by_key(|named| (named.at, named.rows.len()));
+        kept.sort_by_key(|named| (named.at, named.rows.len(), named.column));
         kept
     }
 
@@ -123,8 +122,7 @@ impl Claimed {
         let free = self.words.iter().enumerate().filter(|(at, _)| !spent.contains(at));
         let free: HashSet<&str> = free.map(|(_, word)| word.key.as_str()).collect();
         let mut found: Vec<(usize, usize)> = Vec::new();
-        for (column, name) in table.columns.iter().enumerate() {
-            let words = keys(name);
+        for (column, words) in table.names.iter().enumerate() {
             let said = words.iter().filter(|word| free.contains(word.as_str())).count();
             if said > 0 && 2 * said >= words.len() {
                 found.push((100 - 100 * said / words.len(), column));

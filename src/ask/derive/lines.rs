@@ -1,6 +1,8 @@
 //! The lines themselves: what they say, what they are made of, and how they are put below the evidence.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::super::figures::is_of_date;
 use super::super::units::{Index, Source};
@@ -44,8 +46,9 @@ const MOST: usize = 48;
 /// A longer line holds texts rather than figures.
 const LONGEST: usize = 400;
 
-/// Units that are looked at for a figure.
-const MOST_UNITS: usize = 50;
+/// Units that are looked at for a figure, and those of one row.
+const MOST_UNITS: usize = 16;
+const LONGEST_ROW: usize = 40;
 
 impl Origin {
     /// Words of a unit.
@@ -55,19 +58,31 @@ impl Origin {
 
     /// The unit that it is: of those with its words the one beside which most of the others stand, the first of equals.
     pub(in crate::ask) fn find(&self, index: &Index) -> Option<usize> {
-        let has = |unit: &usize, key: &String| index.with(key).binary_search(unit).is_ok();
-        let first = self.words.first()?;
+        let (first, rest) = self.words.split_first()?;
         let all = index.with(first).iter().copied().filter(|unit| {
-            index.units[*unit].source == self.source && self.words.iter().all(|key| has(unit, key))
+            index.units[*unit].source == self.source
+                && rest.iter().all(|key| stands(index, key, *unit..*unit + 1))
         });
         let beside = |unit: usize| {
-            let group = index.units[unit].group;
-            let stands =
-                |key: &&String| index.with(key).iter().any(|other| index.units[*other].group == group);
-            self.beside.iter().filter(stands).count()
+            let row = row(index, unit);
+            self.beside.iter().filter(|key| stands(index, key, row.clone())).count()
         };
         all.take(MOST_UNITS).max_by_key(|unit| (beside(*unit), std::cmp::Reverse(*unit)))
     }
+}
+
+/// Whether one of these units has a word.
+fn stands(index: &Index, key: &str, units: Range<usize>) -> bool {
+    let with = index.with(key);
+    with.get(with.partition_point(|unit| *unit < units.start)).is_some_and(|unit| *unit < units.end)
+}
+
+/// The units around one that belong to what it belongs to.
+fn row(index: &Index, unit: usize) -> Range<usize> {
+    let same = |other: &usize| index.units[*other].group == index.units[unit].group;
+    let before = (0..unit).rev().take(LONGEST_ROW).take_while(same).count();
+    let after = (unit..index.units.len()).take(LONGEST_ROW).take_while(same).count();
+    unit - before..unit + after
 }
 
 /// What follows for each of the claims. `requests` are the user's words.
@@ -80,11 +95,12 @@ pub(in crate::ask) fn derive(
     let claimed: Vec<Claimed> = claims.iter().map(|claim| Claimed::of(claim)).collect();
     let tables: Vec<Table> = if claimed.iter().any(asks) { tables(observations) } else { Vec::new() };
     let asked: Vec<String> = requests.iter().flat_map(|request| figures_of(&request.text)).collect();
+    let known_dates = OnceCell::new();
     let mut told = HashSet::new();
     let lines = |claim: &Claimed| {
         let mut lines: Vec<Line> = tables.iter().flat_map(|table| read(table, claim)).collect();
         lines.extend(sums(claim, index, &asked));
-        lines.extend(dates(claim, index));
+        lines.extend(dates(claim, index, &known_dates));
         lines.retain(|line| line.text.chars().count() <= LONGEST);
         let mut own = HashSet::new();
         lines.retain(|line| own.insert(line.text.clone()));

@@ -12,8 +12,25 @@ use crate::domain::Json;
 pub(super) struct Table {
     /// The names of the columns, as words.
     pub columns: Vec<String>,
+    /// The words of each name, as they are compared.
+    pub names: Vec<Vec<String>>,
     /// The rows; each has as many cells as there are columns.
     pub rows: Vec<Row>,
+    /// The cells that have words, equal ones of a column as one.
+    pub cells: Vec<Cell>,
+    /// Positions among `cells` by the first word.
+    by_word: HashMap<String, Vec<usize>>,
+}
+
+/// A cell, as often as a column has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cell {
+    /// The column.
+    pub column: usize,
+    /// Its words, as they are compared.
+    pub keys: Vec<String>,
+    /// The rows that have it.
+    pub rows: Vec<usize>,
 }
 
 /// A row of a table.
@@ -28,6 +45,33 @@ pub(super) struct Row {
 }
 
 impl Table {
+    fn new(columns: Vec<String>, rows: Vec<Row>) -> Self {
+        let mut table = Self {
+            names: columns.iter().map(|name| keys(name)).collect(),
+            columns,
+            rows,
+            cells: Vec::new(),
+            by_word: HashMap::new(),
+        };
+        let mut places: HashMap<(usize, &[String]), usize> = HashMap::new();
+        for (at, row) in table.rows.iter().enumerate() {
+            for (column, keys) in row.keys.iter().enumerate().filter(|(_, keys)| !keys.is_empty()) {
+                let place = *places.entry((column, keys)).or_insert(table.cells.len());
+                if place == table.cells.len() {
+                    table.by_word.entry(keys[0].clone()).or_default().push(place);
+                    table.cells.push(Cell { column, keys: keys.clone(), rows: Vec::new() });
+                }
+                table.cells[place].rows.push(at);
+            }
+        }
+        table
+    }
+
+    /// The cells that begin with a word.
+    pub fn beginning(&self, key: &str) -> impl Iterator<Item = &Cell> {
+        self.by_word.get(key).into_iter().flatten().map(|place| &self.cells[*place])
+    }
+
     /// The cell as a figure.
     pub fn number(&self, row: usize, column: usize) -> Option<f64> {
         number(&self.rows[row].cells[column])
@@ -188,7 +232,7 @@ impl Reader {
             let keys = cells.iter().map(|cell| keys(cell)).collect();
             Row { source, cells, keys }
         };
-        self.found.push(Table { columns, rows: rows.into_iter().map(row).collect() });
+        self.found.push(Table::new(columns, rows.into_iter().map(row).collect()));
     }
 }
 

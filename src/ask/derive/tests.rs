@@ -162,3 +162,29 @@ proptest! {
         prop_assert!(one + other == said || !told.contains(&reckoned), "{told:?}");
     }
 }
+
+#[test]
+fn much_evidence_and_many_claims_cost_little() {
+    let rows: Vec<String> = (0..500)
+        .map(|row| {
+            let cells: Vec<String> =
+                (0..30).map(|column| format!(r#""c{column}": "name {row} {column}""#)).collect();
+            format!("{{{}, \"units\": {row}, \"day\": \"2026-11-{:02}\"}}", cells.join(","), 1 + row % 28)
+        })
+        .collect();
+    let evidence = format!("[{}]", rows.join(","));
+    let observations = sources(&[&evidence]);
+    let index = Index::new(&observations);
+    let claims: Vec<String> = (0..50)
+        .map(|n| {
+            format!(
+                "name {n} 3 has {n} units and name {} 3 has 17, together {}, within 30 days.",
+                n + 1,
+                n + 17
+            )
+        })
+        .collect();
+    let lines = derive(&claims, &index, &observations, &[]);
+    let all: usize = lines.iter().map(Vec::len).sum();
+    assert!((1..=50 * 8).contains(&all), "{all}");
+}
