@@ -110,7 +110,14 @@ pub(super) fn tables(sources: &[Source]) -> Vec<Table> {
 struct Reader {
     found: Vec<Table>,
     /// Records that stand alone, by their columns, in order of the first.
-    alone: Vec<(Vec<String>, Vec<(usize, Vec<String>)>)>,
+    alone: Vec<Alone>,
+}
+
+/// Records with the same columns that stand alone.
+struct Alone {
+    columns: Vec<String>,
+    /// Position of the source, and the cells.
+    rows: Vec<(usize, Vec<String>)>,
 }
 
 impl Reader {
@@ -209,15 +216,15 @@ impl Reader {
             return;
         }
         let (columns, cells): (Vec<String>, Vec<String>) = flat(json).into_iter().unzip();
-        if let Some((_, rows)) = self.alone.iter_mut().find(|(known, _)| *known == columns) {
-            rows.push((source, cells));
+        if let Some(alone) = self.alone.iter_mut().find(|alone| alone.columns == columns) {
+            alone.rows.push((source, cells));
         } else if self.alone.len() < MOST_TABLES {
-            self.alone.push((columns, vec![(source, cells)]));
+            self.alone.push(Alone { columns, rows: vec![(source, cells)] });
         }
     }
 
     fn together(&mut self) {
-        for (columns, rows) in std::mem::take(&mut self.alone) {
+        for Alone { columns, rows } in std::mem::take(&mut self.alone) {
             self.push(columns, rows);
         }
     }

@@ -165,7 +165,7 @@ proptest! {
 
 #[test]
 fn much_evidence_and_many_claims_cost_little() {
-    let rows: Vec<String> = (0..500)
+    let rows: Vec<String> = (0..200)
         .map(|row| {
             let cells: Vec<String> =
                 (0..30).map(|column| format!(r#""c{column}": "name {row} {column}""#)).collect();
