@@ -362,7 +362,7 @@ fn pictures_are_placeholders_and_never_prompt_text() {
     let told = story(&trace(vec![span(1, 0, "chat", json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": text(asked),
         "gen_ai.output.messages": text(json!([{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]))}))], Vec::new())).unwrap();
     let request = told.request.unwrap();
-    assert!(request.starts_with(&format!("{ASKED}\n[image/png, 11000 bytes, sha256 ")), "{request}");
+    assert!(request.starts_with(&format!("{ASKED}\n[image/png, 8250 bytes, sha256 ")), "{request}");
 }
 
 /// Exports of real libraries that the trace corpus does not have, each with the stories that are in it.
