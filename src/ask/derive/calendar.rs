@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use super::super::figures::unit_after;
 use super::super::units::Index;
 use super::super::words::{Class, Word, words};
-use super::claimed::Claimed;
+use super::claimed::{Claimed, Said};
 use super::lines::{Line, Origin, holder};
 
 /// With more dates in the evidence, some two would fit by chance.
@@ -19,6 +19,9 @@ const MOST_UNITS: usize = 200;
 
 /// Months of which a season is told.
 const MOST_MONTHS: usize = 4;
+
+/// With more years in the evidence, some two would fit by chance.
+const MOST_YEARS: usize = 6;
 
 /// Longer spans are no deadlines.
 const MOST_DAYS: f64 = 4_000.0;
@@ -48,6 +51,7 @@ const SEASONS: [&str; 12] = [
 pub(super) fn dates(claimed: &Claimed, index: &Index, known: &OnceCell<Vec<(Date, Origin)>>) -> Vec<Line> {
     let mut lines = seasons(claimed, index);
     lines.extend(spans(claimed, index, known));
+    lines.extend(ages(claimed, index));
     lines
 }
 
@@ -73,6 +77,77 @@ fn seasons(claimed: &Claimed, index: &Index) -> Vec<Line> {
         }
     };
     months.into_iter().take(MOST_MONTHS).map(line).collect()
+}
+
+/// A claim's "1980s", "century" and "20 years", against the years of the evidence.
+fn ages(claimed: &Claimed, index: &Index) -> Vec<Line> {
+    let decade = claimed.figures().into_iter().find_map(|figure| decade(claimed, &figure));
+    let is_century = claimed.says(&["century"]);
+    let spans: Vec<(String, usize)> =
+        claimed.figures().into_iter().filter_map(|figure| span_of_years(claimed, index, &figure)).collect();
+    if decade.is_none() && !is_century && spans.is_empty() {
+        return Vec::new();
+    }
+    let years = years_of(index);
+    if years.len() > MOST_YEARS {
+        return Vec::new();
+    }
+    let from = |year: usize, unit: usize| Origin::unit(index, unit, vec![year.to_string()]);
+    let mut lines = Vec::new();
+    for (year, unit) in years.iter().take(MOST_MONTHS) {
+        let century = (year - 1) / 100 + 1;
+        let ending = if century == 21 { "st" } else { "th" };
+        let told = match decade {
+            Some(is_short) if is_short && year / 100 == 19 => format!("the {}0s", year / 10 % 10),
+            Some(_) => format!("the {}0s", year / 10),
+            None if is_century => format!("the {century}{ending} century"),
+            None => continue,
+        };
+        lines.push(Line { text: format!("{year} is in {told}."), from: vec![from(*year, *unit)] });
+    }
+    for (told, length) in spans {
+        let pairs = years.iter().flat_map(|one| years.iter().map(move |other| (one, other)));
+        let fits = pairs.filter(|(one, other)| one.0 + length == other.0);
+        lines.extend(fits.take(1).map(|(one, other)| Line {
+            text: format!("From {} to {}: {told}.", one.0, other.0),
+            from: vec![from(one.0, one.1), from(other.0, other.1)],
+        }));
+    }
+    lines
+}
+
+/// Whether a figure is a decade, as in "1980s" (false) or "80s" (true); nobody's thirties.
+fn decade(claimed: &Claimed, figure: &Said) -> Option<bool> {
+    let end = claimed.words[figure.at].range.end;
+    let rest: String = claimed.chars[end..].iter().take(3).collect();
+    let rest = rest.strip_prefix(['\'', '’']).unwrap_or(&rest);
+    let after = rest.strip_prefix('s')?;
+    let is_long = (150..210).contains(&(figure.value as usize / 10)) && figure.key.len() == 4;
+    let is_short = figure.key.len() == 2;
+    let is_age = claimed.says_after(&["his", "her", "their", "my", "your"], &[&format!("{}s", figure.key)]);
+    let is_decade = figure.value % 10.0 == 0.0 && (is_long || is_short) && !is_age;
+    (is_decade && !after.starts_with(char::is_alphabetic)).then_some(is_short)
+}
+
+/// A figure of years that no tool has said: as it is told, and how many.
+fn span_of_years(claimed: &Claimed, index: &Index, figure: &Said) -> Option<(String, usize)> {
+    let unit = unit_after(&claimed.chars, claimed.words[figure.at].range.end)?;
+    let years = match unit.as_str() {
+        "year" | "years" => figure.value,
+        "decades" => 10.0 * figure.value,
+        _ => return None,
+    };
+    let is_whole = years.fract() == 0.0 && (2.0..=600.0).contains(&years);
+    (is_whole && holder(index, &figure.key).is_none())
+        .then(|| (format!("{} {unit}", figure.key), years as usize))
+}
+
+/// The years of the evidence, each with the first unit that says it, in order of those.
+fn years_of(index: &Index) -> Vec<(usize, usize)> {
+    let years = (1500..2100).filter_map(|year: usize| Some((year, *index.with(&year.to_string()).first()?)));
+    let mut years: Vec<(usize, usize)> = years.collect();
+    years.sort_by_key(|(_, unit)| *unit);
+    years
 }
 
 /// A claim's "30 days" and its dates, against the dates of the evidence.

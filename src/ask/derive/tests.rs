@@ -106,6 +106,29 @@ fn days_are_counted_from_the_dates_of_the_evidence() {
 }
 
 #[test]
+fn years_are_told_by_decade_century_and_distance() {
+    let band = r#"{"title": "Jefferson Airplane", "Formed": "1965", "Disbanded": "1972"}"#;
+    assert_eq!(
+        lines("They were formed in the 1960s.", &[band]),
+        ["1965 is in the 1960s.", "1972 is in the 1970s."]
+    );
+    assert_eq!(
+        lines("They were formed in the '70s.", &[band]),
+        ["1965 is in the 60s.", "1972 is in the 70s."]
+    );
+    assert_eq!(
+        lines("They were a band of the 20th century.", &[band]),
+        ["1965 is in the 20th century.", "1972 is in the 20th century."]
+    );
+    assert_eq!(lines("They played for 7 years.", &[band]), ["From 1965 to 1972: 7 years."]);
+    for claim in ["They played for 8 years.", "He was in his 30s.", "It has 60 seats."] {
+        assert_eq!(lines(claim, &[band]), Vec::<String>::new(), "{claim}");
+    }
+    let many = "1901 1912 1923 1934 1945 1956 1967";
+    assert_eq!(lines("It lasted 11 years.", &[many]), Vec::<String>::new());
+}
+
+#[test]
 fn what_asks_for_nothing_gets_nothing() {
     assert_eq!(lines("Spain is a nation.", &[MEDALS]), Vec::<String>::new());
     assert_eq!(lines("Penguins swim.", &[]), Vec::<String>::new());
