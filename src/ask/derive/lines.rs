@@ -34,7 +34,7 @@ pub(in crate::ask) struct Origin {
 }
 
 /// Grows when other lines are derived: the plan's hash follows it.
-pub(in crate::ask) const VERSION: u32 = 1;
+pub(in crate::ask) const VERSION: u32 = 2;
 
 /// What stands above the lines, so that nobody takes them for what a tool has said.
 const HEADING: &str = "Computed from the above:";
