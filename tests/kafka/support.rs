@@ -149,7 +149,15 @@ impl Brokers {
         let consumer: BaseConsumer = self.client().set("group.id", group).create().unwrap();
         let mut list = TopicPartitionList::new();
         list.add_partition_range(topic, 0, partitions - 1);
-        let found = consumer.committed_offsets(list, PATIENCE).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        // Brokers that have just started move coordinators about.
+        let found = loop {
+            match consumer.committed_offsets(list.clone(), PATIENCE) {
+                Ok(found) => break found,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
         let elements = found.elements();
         let offsets = elements.iter().map(|element| match element.offset() {
             Offset::Offset(offset) => Some(offset),
