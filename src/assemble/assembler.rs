@@ -80,7 +80,6 @@ pub struct Assembler<P> {
     bytes: usize,
     sequence: u64,
     closing: bool,
-    is_behind: bool,
     hash_state: RandomState,
 }
 
@@ -97,7 +96,6 @@ impl<P> Assembler<P> {
             bytes: 0,
             sequence: 0,
             closing: false,
-            is_behind: false,
             hash_state: RandomState::new(),
         }
     }
@@ -148,31 +146,6 @@ impl<P> Assembler<P> {
         self.timers.first().map(|(deadline, _)| self.clock.by_caller(*deadline))
     }
 
-    /// Whether sources still read what came before them. As long as they do, a trace without its root, or with a parent missing,
-    /// does not close because nothing comes: the rest may be in what is not read yet. Afterwards it waits for `idle` from then on.
-    pub fn behind(&mut self, now: Time, is_behind: bool) {
-        let now = self.clock.advance(now);
-        if self.is_behind == is_behind {
-            return;
-        }
-        self.is_behind = is_behind;
-        self.timers.clear();
-        for (trace_id, live) in &mut self.open {
-            if !is_behind && !live.looks_whole() {
-                live.touch(now);
-            }
-            self.timers.insert((live.deadline(&self.config, is_behind).0, *trace_id));
-        }
-    }
-
-    /// Closes the oldest open trace, if there is one, for want of room elsewhere.
-    pub fn evict(&mut self, now: Time) -> Option<ClosedTrace<P>> {
-        let wall = now;
-        let now = self.clock.advance(wall);
-        let oldest = *self.oldest.first_key_value()?.1;
-        self.close(oldest, Some(Closed::Evict), now, wall)
-    }
-
     /// From now on every trace counts as complete: [`pop`](Self::pop) gives all that are open, oldest first.
     pub fn close_all(&mut self) {
         self.closing = true;
@@ -186,7 +159,7 @@ impl<P> Assembler<P> {
     /// What is known of a trace now.
     pub fn sight(&self, trace_id: TraceId) -> Sight {
         if let Some(live) = self.open.get(&trace_id) {
-            let (deadline, _) = live.deadline(&self.config, self.is_behind);
+            let (deadline, _) = live.deadline(&self.config);
             let (spans, first_arrival) = (live.span_count(), live.first_arrival);
             return Sight::Open { spans, first_arrival, closes_by: self.clock.by_caller(deadline) };
         }
@@ -291,7 +264,7 @@ impl<P> Assembler<P> {
         wall: Time,
     ) -> Option<ClosedTrace<P>> {
         let live = self.take(trace_id)?;
-        let closed = closed.unwrap_or_else(|| live.deadline(&self.config, self.is_behind).1);
+        let closed = closed.unwrap_or_else(|| live.deadline(&self.config).1);
         let (cut, bytes) = (live.cut, live.bytes);
         let (trace, seen, payloads) = live.close(trace_id, closed, wall, &self.config);
         let trace = Arc::new(trace);
@@ -301,7 +274,7 @@ impl<P> Assembler<P> {
     }
 
     fn put(&mut self, trace_id: TraceId, live: Live<P>) {
-        let (deadline, _) = live.deadline(&self.config, self.is_behind);
+        let (deadline, _) = live.deadline(&self.config);
         self.timers.insert((deadline, trace_id));
         self.oldest.insert(live.sequence, trace_id);
         self.bytes += live.bytes;
@@ -310,7 +283,7 @@ impl<P> Assembler<P> {
 
     fn take(&mut self, trace_id: TraceId) -> Option<Live<P>> {
         let live = self.open.remove(&trace_id)?;
-        let (deadline, _) = live.deadline(&self.config, self.is_behind);
+        let (deadline, _) = live.deadline(&self.config);
         self.timers.remove(&(deadline, trace_id));
         self.oldest.remove(&live.sequence);
         self.bytes -= live.bytes;

@@ -13,8 +13,7 @@ use crate::domain::{ByteSize, Period};
 pub struct Config {
     /// How long to wait for stragglers once the root span is here and no parent is missing.
     pub root_grace: Period,
-    /// A trace without its root, or with a parent missing, is complete when nothing came for this long. What came before a restart,
-    /// or before a partition of Kafka came to this replica, is read first.
+    /// A trace without its root, or with a parent missing, is complete when nothing came for this long.
     pub idle: Period,
     /// A trace is closed at this age even if spans still come.
     pub max_age: Period,

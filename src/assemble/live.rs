@@ -194,24 +194,17 @@ impl<P> Live<P> {
         self.last_arrival = now;
     }
 
-    /// Whether its root is here and no parent is missing.
-    pub(super) fn looks_whole(&self) -> bool {
-        self.has_root && self.missing.is_empty()
-    }
-
-    /// When it closes if nothing more comes, and why. While sources are `behind`, what it misses may come from them at any time.
-    pub(super) fn deadline(&self, config: &Config, is_behind: bool) -> (Time, Closed) {
+    /// When it closes if nothing more comes, and why.
+    pub(super) fn deadline(&self, config: &Config) -> (Time, Closed) {
         if self.ended {
             return (self.last_arrival, Closed::End);
         }
-        let age = (self.opened + config.max_age.0, Closed::Age);
-        let quiet = if self.looks_whole() {
+        let quiet = if self.has_root && self.missing.is_empty() {
             (self.last_arrival + self.root_grace.0, Closed::Root)
-        } else if is_behind {
-            return age;
         } else {
             (self.last_arrival + self.idle.0, Closed::Idle)
         };
+        let age = (self.opened + config.max_age.0, Closed::Age);
         if age.0 < quiet.0 { age } else { quiet }
     }
 

@@ -3,7 +3,7 @@
 //! It keys on arrival, never on the times that spans carry, and has no clock: `now` is an argument and may jump backwards.
 //! A trace closes when its root has arrived, no parent is missing and `root_grace` has passed; else when nothing came for
 //! `idle`; at the latest after `max_age`; at once on the attribute [`END_MARKER`]; early when the store is full; and at
-//! shutdown. While sources read what an earlier process left, `idle` does not count: what a trace misses may be still to come.
+//! shutdown.
 //!
 //! A closed trace is kept for a while. A late span then reopens it: the *whole* trace is closed again, as `revision + 1`. If
 //! its spans are no longer kept, the late ones make the next revision alone, and the trace says so in `truncated`. Spans that

@@ -64,39 +64,6 @@ fn pop(assembler: &mut Assembler<usize>, seconds: f64) -> Option<(Closed, u32, V
 }
 
 #[test]
-fn while_sources_are_behind_a_trace_waits_for_what_it_misses() {
-    let mut assembler = assembler();
-    push(&mut assembler, 0.0, vec![span(2, 1)]);
-    assembler.behind(at(1.0), true);
-    push(&mut assembler, 2.0, vec![span_of(2, 1, 0)]);
-    assert_eq!(pop(&mut assembler, 4.0), Some((Closed::Root, 0, vec![1])), "it looks whole");
-    assert_eq!(pop(&mut assembler, 300.0), None, "its root may be in what is not read yet");
-    push(&mut assembler, 300.0, vec![span(1, 0)]);
-    assert_eq!(pop(&mut assembler, 302.0), Some((Closed::Root, 0, vec![2, 1])));
-
-    push(&mut assembler, 303.0, vec![span_of(3, 2, 1)]);
-    assembler.behind(at(350.0), false);
-    assert_eq!(pop(&mut assembler, 379.0), None, "from then on it waits as long as any");
-    assert_eq!(pop(&mut assembler, 380.0), Some((Closed::Idle, 0, vec![2])));
-
-    assembler.behind(at(400.0), true);
-    push(&mut assembler, 400.0, vec![span_of(4, 2, 1)]);
-    assert_eq!(pop(&mut assembler, 1_000.0), Some((Closed::Age, 0, vec![2])), "but not for ever");
-}
-
-#[test]
-fn for_want_of_room_the_oldest_goes_first() {
-    let mut assembler = assembler();
-    push(&mut assembler, 0.0, vec![span_of(7, 2, 1)]);
-    push(&mut assembler, 1.0, vec![span_of(8, 2, 1)]);
-    push(&mut assembler, 2.0, vec![span_of(7, 3, 1)]);
-    let evicted = assembler.evict(at(3.0)).unwrap();
-    assert_eq!((evicted.trace.closed, ids(&evicted)), (Closed::Evict, vec![2, 3]));
-    assert_eq!(assembler.open(), 1);
-    assert!(assembler.evict(at(3.0)).is_some() && assembler.evict(at(3.0)).is_none());
-}
-
-#[test]
 fn a_trace_with_its_root_and_all_parents_closes_after_the_grace() {
     let mut assembler = assembler();
     push(&mut assembler, 0.0, vec![span(3, 2)]);

@@ -160,7 +160,7 @@ impl App {
             Arc::clone(&self.sinks),
         )?;
         let (door, deliveries) = self.door;
-        let (closing, sources) = (door.closing(), door.backlogs().watch());
+        let closing = door.closing();
         let (spool, replay) = self.stored.unzip();
         let mut kafka = self.kafka.map(|source| source.start(door.clone())).transpose()?;
         let conversations =
@@ -175,7 +175,7 @@ impl App {
             conversations.as_ref().map(Conversations::told),
         );
         let (traces, traces_task) = self.traces;
-        let assembly = assembly.behind(sources).followed(traces);
+        let assembly = assembly.followed(traces);
         let state = serve::State {
             metrics: self.metrics,
             readiness: ready,

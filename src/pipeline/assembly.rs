@@ -17,7 +17,7 @@ use crate::assemble::{Assembler, ClosedTrace, Config, Pushed, Sight};
 use crate::domain::{Closed, SessionTrace, Time, TraceId, Value};
 use crate::emit::{EmitError, Notes, Sinks, Traces};
 use crate::metrics;
-use crate::receive::{Backlogs, Delivery, Progress, Stake, Watching};
+use crate::receive::{Delivery, Stake};
 use crate::serve::Tracer;
 use crate::ticket::Outcome;
 
@@ -39,9 +39,6 @@ pub(super) struct Assembly {
     looks: (mpsc::Sender<Look>, mpsc::Receiver<Look>),
     /// The door closes.
     closing: CancellationToken,
-    /// How far the sources are with what came before them.
-    sources: Watching,
-    progress: Progress,
     assayer: Arc<Assayer>,
     sinks: Arc<Sinks>,
     /// Follows the work, if that is wanted.
@@ -75,8 +72,6 @@ impl Assembly {
             deliveries,
             looks: mpsc::channel(LOOKS),
             closing,
-            sources: Backlogs::default().watch(),
-            progress: Progress::Level,
             assayer,
             sinks,
             traces: Traces::default(),
@@ -88,11 +83,6 @@ impl Assembly {
             unfinished: Arc::default(),
             broken: watch::Sender::new(None),
         }
-    }
-
-    /// The same behind sources that may have to read what came before them.
-    pub fn behind(self, sources: Watching) -> Self {
-        Self { sources, ..self }
     }
 
     /// The same with its work followed.
@@ -130,7 +120,6 @@ impl Assembly {
         let mut is_open = true;
         let closing = self.closing.clone();
         while is_open || self.assembler.open() > 0 || !self.working.is_empty() {
-            self.look_at_sources();
             self.start_work();
             let has_room = self.working.len() < self.concurrency;
             let timeout = self.assembler.next_timeout().filter(|_| has_room);
@@ -148,7 +137,6 @@ impl Assembly {
                     // Who asked may have gone.
                     let _ = reply.send(self.assembler.sight(trace_id));
                 }
-                () = self.sources.changed() => {}
                 () = closing.cancelled(), if is_open && !self.deliveries.is_closed() => self.deliveries.close(),
                 () = sleep_until(wake.into()), if timeout.is_some() => {}
                 _ = gauges.tick() => self.gauge(),
@@ -167,18 +155,9 @@ impl Assembly {
         self.traces.tell("receive", began, || notes(&pushed));
     }
 
-    fn look_at_sources(&mut self) {
-        self.progress = self.sources.progress();
-        self.assembler.behind(self.clock.now(), self.progress != Progress::Level);
-    }
-
     fn start_work(&mut self) {
         while self.working.len() < self.concurrency {
-            let now = self.clock.now();
-            let closed = self.assembler.pop(now);
-            // Traces that wait for what is not read yet would keep it outside for ever.
-            let evicted = || (self.progress == Progress::Stuck).then(|| self.assembler.evict(now)).flatten();
-            let Some(closed) = closed.or_else(evicted) else { return };
+            let Some(closed) = self.assembler.pop(self.clock.now()) else { return };
             self.start(closed);
         }
     }

@@ -10,15 +10,13 @@ use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::StartError;
-use crate::receive::{Arrival, Backlog, Door, Held, Raw, Refusal};
+use crate::receive::{Arrival, Door, Held, Raw, Refusal};
 use crate::spool::{Config, Entry, Replay, Spool, SpoolError, SpoolId};
 use crate::ticket::{Outcome, Promise};
 
 /// How long a delivery waits before it is evaluated again; twice as long each time, at most [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long what is replayed waits for room before traces must go for it that wait for what is not replayed yet.
-const MOMENT: Duration = Duration::from_millis(200);
 
 /// A spool, and which of its deliveries have to be evaluated again.
 #[derive(Clone)]
@@ -83,13 +81,11 @@ impl Stored {
     /// Delivers what an earlier process left, as fast as there is room; then, until the door closes, what has to be evaluated
     /// again.
     pub async fn deliver(self, mut replay: Replay, door: Door) {
-        let mut backlog = door.backlogs().begin();
         while let Some(next) = replay.next().await {
             match next {
                 Ok((id, entry)) => {
                     let done = replay.shares(&id);
-                    let delivering = self.deliver_one(id, entry, done, &door);
-                    if patiently(delivering, &mut backlog).await == Err(Refusal::Closing) {
+                    if self.deliver_one(id, entry, done, &door).await == Err(Refusal::Closing) {
                         return;
                     }
                 }
@@ -97,7 +93,6 @@ impl Stored {
                 Err(error) => tracing::error!(%error, "a stored delivery cannot be read"),
             }
         }
-        drop(backlog);
         let closing = door.closing();
         closing.run_until_cancelled(self.deliver_again(&door)).await;
     }
@@ -185,21 +180,6 @@ impl Stored {
     }
 }
 
-/// Waits for a delivery to come in, and says so when it takes long.
-async fn patiently(
-    delivering: impl Future<Output = Result<(), Refusal>>,
-    backlog: &mut Backlog,
-) -> Result<(), Refusal> {
-    let mut delivering = std::pin::pin!(delivering);
-    if let Ok(delivered) = tokio::time::timeout(MOMENT, &mut delivering).await {
-        return delivered;
-    }
-    backlog.stuck(true);
-    let delivered = delivering.await;
-    backlog.stuck(false);
-    delivered
-}
-
 fn refusal(error: SpoolError) -> Refusal {
     match error {
         SpoolError::Full { .. } => Refusal::Full,
@@ -220,9 +200,8 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::domain::ByteSize;
     use crate::receive::sample::logs;
-    use crate::receive::{self, Acknowledge, Delivery, Progress, Stake};
+    use crate::receive::{self, Acknowledge, Delivery, Stake};
 
     /// A door before the spool in a folder, and what comes in by it.
     struct House {
@@ -235,13 +214,8 @@ mod tests {
 
     impl House {
         async fn open(folder: &Path) -> Self {
-            Self::with_room(folder, receive::Config::default().max_bytes).await
-        }
-
-        async fn with_room(folder: &Path, max_bytes: ByteSize) -> Self {
             let (spool, replay) = open(folder, &Config::default()).await.unwrap();
-            let acknowledge = Acknowledge::Stored;
-            let config = receive::Config { acknowledge, max_bytes, ..receive::Config::default() };
+            let config = receive::Config { acknowledge: Acknowledge::Stored, ..receive::Config::default() };
             let (door, deliveries) = receive::open(&config);
             let stored = Stored::new(spool.clone());
             let entry = stored.before(&door);
@@ -280,35 +254,6 @@ mod tests {
         let mut house = House::open(folder.path()).await;
         let (_, replayed, _) = house.deliveries.recv().await.unwrap().into_parts();
         assert_eq!(replayed.iter().map(|log| log.trace_id).collect::<Vec<_>>(), [first[1].trace_id]);
-        house.close().await;
-    }
-
-    #[tokio::test]
-    async fn until_all_is_replayed_the_sources_are_behind_and_without_room_they_are_stuck() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut house = House::open(folder.path()).await;
-        for _ in 0..3 {
-            house.entry.admit(logs(&[1]).0, Held::default()).await.unwrap();
-            let (_, _, mut stakes) = house.deliveries.recv().await.unwrap().into_parts();
-            // Dropped, it stays stored.
-            drop(stakes.cut(0));
-        }
-        house.close().await;
-
-        let for_two = 2 * logs(&[1]).0.weight() as u64;
-        let mut house = House::with_room(folder.path(), ByteSize(for_two)).await;
-        let mut sources = house.door.backlogs().watch();
-        while sources.progress() != Progress::Stuck {
-            sources.changed().await;
-        }
-        // Whoever takes two of them makes room for the third.
-        for _ in 0..2 {
-            drop(house.deliveries.recv().await.unwrap());
-        }
-        while sources.progress() != Progress::Level {
-            sources.changed().await;
-        }
-        assert!(house.deliveries.recv().await.is_some(), "the third is inside");
         house.close().await;
     }
 

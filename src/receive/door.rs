@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Fault;
 use crate::ticket::{Outcome, Promise, Ticket};
 
-use super::backlog::Backlogs;
 use super::delivery::{Arrival, Delivery, Fence, Raw, Stakes};
 use super::{Acknowledge, Config};
 
@@ -79,7 +78,6 @@ pub struct Door {
     forward: Option<Arc<dyn Forward>>,
     must_store: bool,
     closing: CancellationToken,
-    backlogs: Backlogs,
 }
 
 /// A place inside: memory, and a slot in the queue.
@@ -101,7 +99,6 @@ pub fn open(config: &Config) -> (Door, mpsc::Receiver<Delivery>) {
         forward: None,
         must_store: config.acknowledge == Acknowledge::Stored,
         closing: CancellationToken::new(),
-        backlogs: Backlogs::default(),
     };
     (door, deliveries)
 }
@@ -222,11 +219,6 @@ impl Door {
     /// whoever still holds a clone of it.
     pub fn closing(&self) -> CancellationToken {
         self.closing.clone()
-    }
-
-    /// What its sources have to read that came before them.
-    pub fn backlogs(&self) -> Backlogs {
-        self.backlogs.clone()
     }
 
     /// Bytes that are held now.

@@ -276,11 +276,6 @@ impl Ledger {
         self.partitions.get(place)?.position()
     }
 
-    /// The next offset that reading the partition can bring; none before the first record of one of which nothing was committed.
-    pub fn read_to(&self, place: &Place) -> Option<i64> {
-        self.partitions.get(place)?.read_to()
-    }
-
     /// The partitions that are ours.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         self.partitions.keys()

@@ -3,7 +3,6 @@
 //! Nothing is answered with OK and dropped: what is not admitted is refused, with a word on when to come back. Two things are
 //! dropped with OK, and counted: log records without a trace, and assayd's own telemetry.
 
-mod backlog;
 mod body;
 mod config;
 mod delivery;
@@ -19,7 +18,6 @@ mod reply;
 #[cfg(test)]
 pub(crate) mod sample;
 
-pub use backlog::{Backlog, Backlogs, Progress, Watching};
 pub use config::{Acknowledge, Config, Grpc, Http};
 pub use delivery::{Arrival, Delivery, Fence, Raw, Stake, Stakes, share};
 pub use door::{Door, Forward, Held, LeftOut, Refusal, Store, open};

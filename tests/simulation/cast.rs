@@ -9,15 +9,13 @@ use assayd::assemble::{Assembler, ClosedTrace, Config};
 use assayd::domain::{
     Attributes, ByteSize, Period, Resource, Scope, Span, SpanId, SpanKind, Status, Time, Trace, TraceId,
 };
-use assayd::receive::{self, Acknowledge, Arrival, Delivery, Door, Fence, Progress, Stake};
+use assayd::receive::{self, Acknowledge, Arrival, Delivery, Door, Fence, Stake};
 use assayd::score::{self, Origin, Plan};
 use assayd::ticket::{Outcome, Promise};
 use tokio::sync::mpsc::Receiver;
 
 use super::dice::Dice;
 
-/// How long a trace waits that misses its root or a parent.
-pub const IDLE: Period = Period::seconds(30);
 /// When every clock begins.
 pub const START: Time = Time(1_796_025_600_000_000_000);
 
@@ -161,33 +159,18 @@ impl Process {
         let most_open = dice.below(5) + 1;
         let keep_bytes = if dice.percent(50) { 0 } else { 1 << 20 };
         let config = Config {
+            root_grace: Period::seconds(2),
+            idle: Period::seconds(30),
+            max_age: Period::seconds(120),
             max_traces: NonZeroUsize::new(most_open).unwrap(),
+            max_bytes: ByteSize::mib(1),
             keep: Period::seconds(dice.below(200) as u64),
             keep_bytes: ByteSize(keep_bytes),
             keep_traces: NonZeroUsize::new(dice.below(5) + 1).unwrap(),
-            ..Self::config()
+            ..Config::default()
         };
         // Room for the largest delivery, and maybe for little more.
-        Self::with(config, 5 + dice.below(20), manner)
-    }
-
-    /// One that may hold many traces open, and has room for so many spans.
-    pub fn roomy(spans: usize) -> Self {
-        Self::with(Self::config(), spans, Manner::Right)
-    }
-
-    fn config() -> Config {
-        Config {
-            root_grace: Period::seconds(2),
-            idle: IDLE,
-            max_age: Period::seconds(120),
-            max_bytes: ByteSize::mib(1),
-            ..Config::default()
-        }
-    }
-
-    fn with(config: Config, spans: usize, manner: Manner) -> Self {
-        let room = spans * Mini { trace: 0, span: 1, parent: 0 }.whole().weight();
+        let room = (5 + dice.below(20)) * Mini { trace: 0, span: 1, parent: 0 }.whole().weight();
         let (door, inside) = receive::open(&receive::Config {
             max_bytes: ByteSize(room as u64),
             acknowledge: Acknowledge::Admitted,
@@ -196,11 +179,11 @@ impl Process {
         Self {
             door,
             inside,
-            most_open: config.max_traces.get(),
             assembler: Assembler::new(config),
             tasks: Vec::new(),
             now: START,
             steady: START,
+            most_open,
             room,
             manner,
             settled: Vec::new(),
@@ -242,14 +225,6 @@ impl Process {
     /// Whether this would be let in now.
     pub fn has_room(&self, arrival: &Arrival) -> bool {
         self.door.held_bytes() + arrival.weight() <= self.room
-    }
-
-    /// Whether its sources read what came before them; without room traces must go for it.
-    pub fn behind(&mut self, progress: Progress) {
-        self.assembler.behind(self.now, progress != Progress::Level);
-        if progress == Progress::Stuck && self.tasks.is_empty() {
-            self.tasks.extend(self.assembler.evict(self.now));
-        }
     }
 
     /// Complete traces become tasks.

@@ -5,8 +5,8 @@ use std::panic::catch_unwind;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
+use assayd::receive::Arrival;
 use assayd::receive::ledger::{Commit, Ledger, Opening, Patience, Place, Receipt, Step};
-use assayd::receive::{Arrival, Progress};
 use assayd::ticket::{Outcome, Promise, Ticket};
 
 use super::cast::{Archive, Manner, Mini, Process, START, Settled, arrival};
@@ -57,8 +57,6 @@ struct Worker {
     /// Where it reads next in the partitions that it believes to be its own.
     positions: BTreeMap<usize, usize>,
     held: BTreeSet<usize>,
-    /// Where the partitions ended when they came to it, of those that it has not read up to there.
-    arrears: BTreeMap<usize, usize>,
     /// Where promises report to, and where that is heard.
     report: Sender<Report>,
     reports: Receiver<Report>,
@@ -83,7 +81,6 @@ impl Worker {
             epochs: [0; PARTITIONS],
             positions: BTreeMap::new(),
             held: BTreeSet::new(),
-            arrears: BTreeMap::new(),
             report,
             reports,
         }
@@ -188,17 +185,6 @@ impl World {
 
     /// The worker reads a record, as its consumer would give it.
     fn poll(&mut self, index: usize) {
-        self.read(index);
-        let Worker { process, arrears, positions, stalled, .. } = &mut self.workers[index];
-        arrears.retain(|partition, end| positions.get(partition).is_some_and(|position| position < end));
-        process.behind(match (arrears.is_empty(), stalled.is_some()) {
-            (true, _) => Progress::Level,
-            (false, false) => Progress::Behind,
-            (false, true) => Progress::Stuck,
-        });
-    }
-
-    fn read(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         if let Some(stalled) = worker.stalled.take() {
             let Stalled { arrival, delivery, partition, ticket } = stalled;
@@ -416,7 +402,6 @@ impl World {
         let (offset, note) = (self.committed[partition], &self.notes[partition]);
         worker.ledger.inherited(place(partition), offset as i64, note, worker.process.steady);
         worker.positions.insert(partition, offset);
-        worker.arrears.insert(partition, self.log[partition].len());
     }
 
     /// The worker no longer believes the partition to be its own.

@@ -5,10 +5,9 @@ use std::panic::catch_unwind;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use assayd::receive::Progress;
 use assayd::ticket::{Outcome, Promise};
 
-use super::cast::{Archive, IDLE, Manner, Mini, Process, Settled, arrival};
+use super::cast::{Archive, Manner, Mini, Process, Settled, arrival};
 use super::dice::{Dice, sweep};
 
 /// Seeds that have found something.
@@ -43,8 +42,6 @@ struct World {
     again: Vec<usize>,
     /// Deliveries that are stored and wait for room.
     outside: VecDeque<usize>,
-    /// How many of the first of them an earlier process has left.
-    left: usize,
     /// Of this process: deliveries with a promise that has not reported.
     promised: usize,
     /// Requests that were told to come back.
@@ -67,7 +64,6 @@ impl World {
             unsynced: Vec::new(),
             again: Vec::new(),
             outside: VecDeque::new(),
-            left: 0,
             promised: 0,
             refused: 0,
             manner,
@@ -120,9 +116,6 @@ impl World {
             let left: Vec<Mini> =
                 self.disk[entry].spans.iter().filter(|mini| !done.contains(&mini.share())).copied().collect();
             if !self.process.has_room(&arrival(&left, Promise::unheard())) {
-                if self.left > 0 {
-                    self.process.behind(Progress::Stuck);
-                }
                 return;
             }
             // Of a process that has crashed nobody hears.
@@ -136,9 +129,7 @@ impl World {
             );
             self.process.take(arrival(&left, promise), entry).expect("there is room");
             self.outside.pop_front();
-            self.left = self.left.saturating_sub(1);
         }
-        self.process.behind(Progress::Level);
     }
 
     /// Promises report, and the log notes what is done: in one record, what came since the last. Law: what is noted is in verdicts.
@@ -220,10 +211,6 @@ impl World {
                 self.deliver(entry);
             }
         }
-        self.left = self.outside.len();
-        if self.left > 0 {
-            self.process.behind(Progress::Behind);
-        }
     }
 
     /// No more faults: everything is done soon. Law: whatever was acknowledged is in verdicts, and the disk is free.
@@ -275,55 +262,6 @@ fn a_history_depends_on_its_seed_alone() {
         "{stored} deliveries, {refused} refused, {verdicts} verdicts, {repeated} of them again and {poorer} on less than before"
     );
     assert!(refused > 5 && repeated > 5, "{refused} refused, {repeated} repeated");
-}
-
-/// Twenty traces had their verdicts, of which nothing was noted, and are replayed so slowly that each waits for its root for
-/// longer than `idle`. How many verdicts are then on a part of what the first ones knew, with room for so many spans.
-fn parts_of_a_slow_replay(is_told: bool, room: usize) -> usize {
-    let minis = |trace: u16, spans: &[u16]| -> Vec<Mini> {
-        spans.iter().map(|span| Mini { trace, span: *span, parent: u16::from(*span > 1) }).collect()
-    };
-    // All but the roots, and then the roots.
-    let deliveries: Vec<Vec<Mini>> =
-        (0..20).map(|trace| minis(trace, &[2, 3])).chain((0..20).map(|trace| minis(trace, &[1]))).collect();
-    let mut archive = Archive::new();
-    let mut before = Process::roomy(100);
-    for (number, spans) in deliveries.iter().enumerate() {
-        before.take(arrival(spans, Promise::unheard()), number).expect("there is room");
-    }
-    before.wait(Duration::from_secs(5));
-    before.close();
-    before.work_off(&mut archive);
-    assert_eq!((archive.verdicts, archive.poorer), (20, 0));
-
-    let mut process = Process::roomy(room);
-    for (number, spans) in deliveries.iter().enumerate() {
-        process.wait(IDLE.0 / 10);
-        while !process.has_room(&arrival(spans, Promise::unheard())) {
-            process.behind(if is_told { Progress::Stuck } else { Progress::Level });
-            process.close();
-            process.work_off(&mut archive);
-            process.wait(Duration::from_secs(1));
-        }
-        process.behind(if is_told { Progress::Behind } else { Progress::Level });
-        process.close();
-        process.work_off(&mut archive);
-        process.take(arrival(spans, Promise::unheard()), number).expect("there is room");
-    }
-    process.behind(Progress::Level);
-    process.wait(IDLE.0 + Duration::from_secs(1));
-    process.close();
-    process.work_off(&mut archive);
-    assert!(process.is_idle());
-    archive.poorer
-}
-
-#[test]
-fn a_replay_that_is_slower_than_traces_wait_makes_no_verdict_of_a_part_as_long_as_there_is_room() {
-    assert_eq!(parts_of_a_slow_replay(true, 100), 0);
-    assert_eq!(parts_of_a_slow_replay(false, 100), 20, "nobody told that there is more to read");
-    let with_little_room = parts_of_a_slow_replay(true, 30);
-    assert!((1..15).contains(&with_little_room), "{with_little_room} verdicts on a part");
 }
 
 #[test]

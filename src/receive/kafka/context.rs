@@ -37,10 +37,6 @@ pub(super) struct End {
     pub committed: i64,
     /// The oldest record.
     pub begin: i64,
-    /// What is fetched next.
-    pub fetched_to: i64,
-    /// Records that are fetched and wait to be read.
-    pub waiting: i64,
 }
 
 /// Collects events.
@@ -84,8 +80,6 @@ impl ClientContext for Context {
             end: partition.ls_offset,
             committed: partition.committed_offset,
             begin: partition.lo_offset,
-            fetched_to: partition.next_offset,
-            waiting: partition.fetchq_cnt,
         });
         self.tell(Event::Seen { ends: ends.collect(), is_connected });
     }

@@ -1,6 +1,5 @@
 //! The thread that owns consumer and ledger.
 
-mod arrears;
 mod group;
 mod pressure;
 
@@ -14,7 +13,6 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message, OwnedMessage};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use self::arrears::Arrears;
 use self::pressure::{Pressure, Stalled, StalledArrival, StalledLetter};
 use super::complaints::Complaints;
 use super::context::{Context, Event};
@@ -23,10 +21,10 @@ use super::{Kafka, KafkaFailure, Signals, StartAt, ValueEncoding, WithoutTopic, 
 use crate::domain::Time;
 use crate::metrics;
 use crate::otlp::Decoded;
+use crate::receive::Door;
 use crate::receive::delivery::{Arrival, Fence, share};
 use crate::receive::intake::{count_content, drop_own};
 use crate::receive::ledger::{Ledger, Opening, Patience, Place, Receipt, Step};
-use crate::receive::{Backlogs, Door};
 use crate::ticket::{self, Outcome, Promise};
 
 const RECEIVER: &str = "kafka";
@@ -69,9 +67,6 @@ pub(super) struct Reader {
     /// Records whose dead letter has to go without its value.
     bare_letters: Vec<(Place, i64)>,
     pressure: Pressure,
-    arrears: Arrears,
-    /// Who hears of them.
-    backlogs: Backlogs,
     complaints: Complaints,
     signals: Signals,
     started: Instant,
@@ -111,8 +106,6 @@ impl Reader {
             letters,
             bare_letters: Vec::new(),
             pressure: Pressure::default(),
-            arrears: Arrears::default(),
-            backlogs: Backlogs::default(),
             complaints: Complaints::default(),
             signals,
             started: now,
@@ -126,7 +119,6 @@ impl Reader {
         let consumer = Arc::clone(&self.consumer);
         let topics: Vec<&str> = self.topics.iter().map(|topic| &**topic).collect();
         consumer.subscribe(&topics)?;
-        self.backlogs = door.backlogs();
         let mut door = Some(door);
         while !self.signals.leave.is_cancelled() {
             if self.signals.stop.is_cancelled()

@@ -93,10 +93,6 @@ impl Partition {
         self.due
     }
 
-    pub fn read_to(&self) -> Option<i64> {
-        self.next
-    }
-
     pub fn pending(&self) -> usize {
         self.pending.len()
     }

@@ -29,8 +29,6 @@ impl Reader {
                 Event::Seen { ends, is_connected } => {
                     metrics::receive_kafka_connected(is_connected);
                     self.complaints.connected(is_connected);
-                    let (is_paused, now) = (self.pressure.is_paused(), self.now());
-                    self.arrears.seen(&ends, is_paused, now, |place| self.ledger.read_to(place));
                     self.show_lag(&ends);
                 }
             }
@@ -73,7 +71,6 @@ impl Reader {
                 None => self.ledger.assigned(place),
             }
         }
-        self.arrears.begin(&places, now, &self.backlogs);
         metrics::receive_kafka_partitions(self.ledger.places().count());
         if !places.is_empty() {
             tracing::info!(partitions = shown(&places), "kafka: partitions assigned");
@@ -114,7 +111,6 @@ impl Reader {
         let is_lost = self.consumer.assignment_lost();
         metrics::receive_kafka_rebalance(if is_lost { "lost" } else { "revoked" });
         self.pressure.forget(places);
-        self.arrears.forget(places);
         for place in places {
             metrics::receive_kafka_lag(&place.topic, place.partition, 0);
             if let Some(fence) = self.fences.remove(place) {
@@ -229,7 +225,7 @@ impl Reader {
     }
 
     fn show_lag(&self, ends: &[End]) {
-        for End { place, end, committed, begin, .. } in ends {
+        for End { place, end, committed, begin } in ends {
             if !self.ledger.owns(place) {
                 continue;
             }

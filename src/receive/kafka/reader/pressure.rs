@@ -149,7 +149,6 @@ impl Reader {
             tracing::debug!("kafka: room again; partitions are read on");
             self.resume();
         }
-        self.arrears.stuck(self.pressure.is_paused);
     }
 
     /// Pauses what is to be paused. What was paused before stays so.
