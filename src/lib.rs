@@ -18,6 +18,7 @@ pub mod cli;
 pub mod config;
 pub mod convert;
 pub mod decide;
+mod disk;
 pub mod domain;
 pub mod emit;
 pub mod error;

@@ -14,6 +14,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("config", 4),
     ("serve", 3),
     ("net", 2),
+    ("disk", 2),
     ("receive", 2),
     ("relay", 2),
     ("spool", 2),
@@ -63,8 +64,9 @@ const MAY_TOUCH_THE_WORLD: &[&str] = &["secret", "logging"];
 /// Rooms that any room may use whatever its floor.
 const USED_BY_ALL: &[&str] = &["metrics"];
 
-/// Rooms that the rooms beside them on their floor may use as well: connections, TLS and tokens are not each one's own business.
-const USED_BESIDE: &[&str] = &["net"];
+/// Rooms that the rooms beside them on their floor may use as well: connections, TLS and tokens, and a file that is replaced as a
+/// whole, are not each one's own business.
+const USED_BESIDE: &[&str] = &["net", "disk"];
 
 #[test]
 fn rooms_import_only_downward_and_only_through_the_door() {

@@ -1,12 +1,13 @@
 //! Runs on disk: one file each, replaced as a whole, so that a kill leaves either the old one or the new one.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Callbacks, StoreError};
+use crate::disk;
 use crate::score::Run;
 
 /// A run and what belongs to it.
@@ -37,17 +38,17 @@ impl Store {
         let entries = match fs::read_dir(&folder) {
             // Made with the first run.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            entries => Some(entries.map_err(disk("read", &folder))?),
+            entries => Some(entries.map_err(failed("read", &folder))?),
         };
         for entry in entries.into_iter().flatten() {
-            let path = entry.map_err(disk("read", &folder))?.path();
+            let path = entry.map_err(failed("read", &folder))?.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json") => match read(&path) {
                     Ok(record) => records.push(record),
                     Err(problem) => problems.push(problem),
                 },
                 // A write that a kill cut short; the whole file is beside it.
-                Some("new") => fs::remove_file(&path).map_err(disk("remove", &path))?,
+                Some(disk::UNFINISHED) => fs::remove_file(&path).map_err(failed("remove", &path))?,
                 _ => {}
             }
         }
@@ -58,18 +59,9 @@ impl Store {
     /// Keeps a run. When this returns it is on disk.
     pub fn save(&self, record: &Record) -> Result<(), StoreError> {
         let path = self.path(&record.run.id);
-        let new = path.with_extension("new");
         let body = serde_json::to_vec(record)
             .map_err(|source| StoreError::Content { path: path.clone(), source })?;
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.folder)?;
-            let mut file = File::create(&new)?;
-            file.write_all(&body)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(disk("write", &path))
+        disk::replace(&path, &body).map_err(failed("write", &path))
     }
 
     /// A run that was kept; none if there is none of this id.
@@ -85,7 +77,7 @@ impl Store {
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let path = self.path(id);
         match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(disk("remove", &path)(source)),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(source)),
             _ => Ok(()),
         }
     }
@@ -98,11 +90,11 @@ impl Store {
 }
 
 fn read(path: &Path) -> Result<Record, StoreError> {
-    let body = fs::read(path).map_err(disk("read", path))?;
+    let body = fs::read(path).map_err(failed("read", path))?;
     serde_json::from_slice(&body).map_err(|source| StoreError::Content { path: path.to_owned(), source })
 }
 
-fn disk(action: &'static str, path: &Path) -> impl Fn(io::Error) -> StoreError + use<> {
+fn failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> StoreError + use<> {
     let path = path.to_owned();
     move |source| StoreError::Disk { action, path: path.clone(), source }
 }

@@ -1,12 +1,13 @@
 //! The file that says what was spent: small, and replaced as a whole, so that a kill leaves the old one or the new one.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::budget::{NanoUsd, Spending};
+use crate::disk;
 use crate::domain::Time;
 use crate::judge::{BuildError, Window};
 
@@ -17,7 +18,6 @@ const VERSION: u32 = 1;
 /// The file.
 #[derive(Debug)]
 pub(super) struct Statement {
-    folder: PathBuf,
     path: PathBuf,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Damage {
 impl Statement {
     /// The one of this folder, which is made with the first write.
     pub fn in_folder(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), path: folder.join(NAME) }
+        Self { path: folder.join(NAME) }
     }
 
     /// Where it is.
@@ -83,13 +83,7 @@ impl Statement {
         };
         let told = Told { version: VERSION, hour: of(Window::Hour), day: of(Window::Day) };
         let body = serde_json::to_vec(&told)?;
-        fs::create_dir_all(&self.folder)?;
-        let new = self.path.with_extension("new");
-        let mut file = File::create(&new)?;
-        file.write_all(&body)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        File::open(&self.folder)?.sync_all()
+        disk::replace(&self.path, &body)
     }
 }
 
