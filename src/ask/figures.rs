@@ -117,8 +117,14 @@ fn joined(text: &str) -> Vec<char> {
     (0..chars.len()).filter(|at| !is_joint(*at)).map(|at| chars[at]).collect()
 }
 
+/// The figures that are no part of a date, with their positions.
+pub(super) fn outside_dates(said: &[Word]) -> impl Iterator<Item = (usize, &Word)> {
+    let is_figure = |(at, word): &(usize, &Word)| word.class == Class::Number && !is_of_date(said, *at);
+    said.iter().enumerate().filter(is_figure)
+}
+
 /// Whether a figure is a part of a date: `2026-11-06`, "6 November 2026".
-pub(super) fn is_of_date(said: &[Word], at: usize) -> bool {
+fn is_of_date(said: &[Word], at: usize) -> bool {
     let near = &said[at.saturating_sub(2)..(at + 3).min(said.len())];
     // A month in digits belongs to its own date alone: what follows it is a time.
     let is_month = |word: &Word| {
@@ -182,15 +188,12 @@ impl Known {
             }
             let said = words(&joined(text));
             known.days.extend(said.windows(3).filter_map(day));
-            for (at, word) in said.iter().enumerate() {
-                if word.class == Class::Number
-                    && !is_of_date(&said, at)
-                    && known.plain.insert(word.key.clone())
-                {
-                    known.values.extend(word.key.parse::<f64>().ok());
+            for (_, figure) in outside_dates(&said) {
+                if known.plain.insert(figure.key.clone()) {
+                    known.values.extend(figure.key.parse::<f64>().ok());
                 }
-                known.words.insert(word.key.clone());
             }
+            known.words.extend(said.into_iter().map(|word| word.key));
         }
         known
     }

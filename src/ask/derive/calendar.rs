@@ -17,29 +17,14 @@ const MOST_DATES: usize = 8;
 /// Units that are searched for dates.
 const MOST_UNITS: usize = 200;
 
-/// Months of which a season is told.
-const MOST_MONTHS: usize = 4;
+/// Months and years of which is told where they lie.
+const MOST_PLACED: usize = 4;
 
 /// With more years in the evidence, some two would fit by chance.
 const MOST_YEARS: usize = 6;
 
 /// Longer spans are no deadlines.
 const MOST_DAYS: f64 = 4_000.0;
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 /// Seasons by the month, as they are called where most sources are written: north of the equator.
 const SEASONS: [&str; 12] = [
@@ -64,27 +49,27 @@ fn seasons(claimed: &Claimed, index: &Index) -> Vec<Line> {
         let unit = *index.with(&format!("month {month}")).first()?;
         Some((unit, month))
     });
-    let mut months: Vec<(usize, usize)> = months.collect();
+    let mut months: Vec<(usize, i8)> = months.collect();
     months.sort_unstable();
-    let line = |(unit, month): (usize, usize)| {
-        let season = match SEASONS[month - 1] {
+    let line = |(unit, month): (usize, i8)| {
+        let season = match SEASONS[usize::from(month.unsigned_abs()) - 1] {
             "fall" if claimed.says(&["autumn"]) => "autumn",
             season => season,
         };
         Line {
-            text: format!("{} is in the {season}.", MONTHS[month - 1]),
+            text: format!("{} is in the {season}.", name_of(month)),
             from: vec![Origin::unit(index, unit, vec![format!("month {month}")])],
         }
     };
-    months.into_iter().take(MOST_MONTHS).map(line).collect()
+    months.into_iter().take(MOST_PLACED).map(line).collect()
 }
 
 /// A claim's "1980s", "century" and "20 years", against the years of the evidence.
 fn ages(claimed: &Claimed, index: &Index) -> Vec<Line> {
-    let decade = claimed.figures().into_iter().find_map(|figure| decade(claimed, &figure));
+    let decade = claimed.figures.iter().find_map(|figure| decade(claimed, figure));
     let is_century = claimed.says(&["century"]);
     let spans: Vec<(String, usize)> =
-        claimed.figures().into_iter().filter_map(|figure| span_of_years(claimed, index, &figure)).collect();
+        claimed.figures.iter().filter_map(|figure| span_of_years(claimed, index, figure)).collect();
     if decade.is_none() && !is_century && spans.is_empty() {
         return Vec::new();
     }
@@ -94,7 +79,7 @@ fn ages(claimed: &Claimed, index: &Index) -> Vec<Line> {
     }
     let from = |year: usize, unit: usize| Origin::unit(index, unit, vec![year.to_string()]);
     let mut lines = Vec::new();
-    for (year, unit) in years.iter().take(MOST_MONTHS) {
+    for (year, unit) in years.iter().take(MOST_PLACED) {
         let century = (year - 1) / 100 + 1;
         let ending = if century == 21 { "st" } else { "th" };
         let told = match decade {
@@ -153,8 +138,8 @@ fn years_of(index: &Index) -> Vec<(usize, usize)> {
 /// A claim's "30 days" and its dates, against the dates of the evidence.
 fn spans(claimed: &Claimed, index: &Index, known: &OnceCell<Vec<(Date, Origin)>>) -> Vec<Line> {
     let spans: Vec<(String, i64, bool)> = claimed
-        .figures()
-        .into_iter()
+        .figures
+        .iter()
         .filter_map(|figure| {
             let unit = unit_after(&claimed.chars, claimed.words[figure.at].range.end)?;
             let days = match unit.as_str() {
@@ -184,7 +169,7 @@ fn spans(claimed: &Claimed, index: &Index, known: &OnceCell<Vec<(Date, Origin)>>
                 text: format!("{told} after {}: {}.", written(*date), written(after)),
                 from: vec![origin.clone()],
             }));
-            let until = known.iter().find(|(other, _)| !is_held && day(*other) - day(*date) == days);
+            let until = known.iter().find(|(other, _)| !is_held && days_until(*date, *other) == Some(days));
             lines.extend(until.map(|(until, end)| Line {
                 text: format!("From {} to {}: {told}.", written(*date), written(*until)),
                 from: vec![origin.clone(), end.clone()],
@@ -232,15 +217,15 @@ fn found(said: &[Word]) -> Vec<Date> {
     dates
 }
 
-fn day(date: Date) -> i64 {
-    date.since(jiff::civil::date(2000, 1, 1)).map_or(i64::MAX / 4, |span| i64::from(span.get_days()))
+fn days_until(date: Date, other: Date) -> Option<i64> {
+    Some(i64::from(date.until(other).ok()?.get_days()))
+}
+
+/// A month's name.
+fn name_of(month: i8) -> String {
+    jiff::civil::date(2000, month, 1).strftime("%B").to_string()
 }
 
 fn written(date: Date) -> String {
-    format!(
-        "{} {} {}",
-        date.day(),
-        MONTHS[usize::from(date.month().unsigned_abs()).saturating_sub(1) % 12],
-        date.year()
-    )
+    date.strftime("%-d %B %Y").to_string()
 }

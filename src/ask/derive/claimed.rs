@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::super::figures::is_of_date;
-use super::super::words::{Class, Word, words};
+use super::super::figures::outside_dates;
+use super::super::words::{Word, words};
 use super::tables::{Cell, Table};
 
 /// What has more words is a text, no name.
@@ -16,6 +16,8 @@ pub(super) struct Claimed {
     pub chars: Vec<char>,
     /// Its words, stop words left out.
     pub words: Vec<Word>,
+    /// Its figures outside of dates, in order.
+    pub figures: Vec<Said>,
     /// All its words in small letters, in order.
     plain: Vec<String>,
 }
@@ -51,7 +53,12 @@ impl Claimed {
             .filter(|word| !word.is_empty())
             .map(str::to_lowercase)
             .collect();
-        Self { words: words(&chars), plain, chars }
+        let words = words(&chars);
+        let said = |(at, figure): (usize, &Word)| {
+            Some(Said { at, key: figure.key.clone(), value: figure.key.parse().ok()? })
+        };
+        let figures = outside_dates(&words).filter_map(said).collect();
+        Self { words, figures, plain, chars }
     }
 
     /// Whether it has one of these words, given in small letters.
@@ -63,19 +70,6 @@ impl Claimed {
     pub fn says_after(&self, before: &[&str], words: &[&str]) -> bool {
         let is = |pair: &[String]| before.contains(&pair[0].as_str()) && words.contains(&pair[1].as_str());
         self.plain.windows(2).any(is)
-    }
-
-    /// Its figures outside of dates, in order.
-    pub fn figures(&self) -> Vec<Said> {
-        let figures = self
-            .words
-            .iter()
-            .enumerate()
-            .filter(|(at, word)| word.class == Class::Number && !is_of_date(&self.words, *at));
-        let said = |(at, word): (usize, &Word)| {
-            Some(Said { at, key: word.key.clone(), value: word.key.parse().ok()? })
-        };
-        figures.filter_map(said).collect()
     }
 
     /// The cells of a table that the claim names by all their words; of names within a longer one only the longest. A figure

@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::figures::is_of_date;
+use super::super::figures::outside_dates;
 use super::super::units::{Index, Source};
-use super::super::words::{Class, words};
+use super::super::words::words;
 use super::calendar::dates;
 use super::claimed::Claimed;
 use super::readings::{asks, read};
@@ -134,9 +134,7 @@ pub(in crate::ask) fn put(mut state: String, lines: &[Vec<Line>]) -> String {
 pub(super) fn holder(index: &Index, key: &str) -> Option<Origin> {
     let says = |unit: &&usize| {
         let said = words(&index.units[**unit].told.chars().collect::<Vec<_>>());
-        said.iter()
-            .enumerate()
-            .any(|(at, word)| word.class == Class::Number && word.key == key && !is_of_date(&said, at))
+        outside_dates(&said).any(|(_, figure)| figure.key == key)
     };
     let unit = index.with(key).iter().take(MOST_UNITS).find(says)?;
     Some(Origin::unit(index, *unit, vec![key.to_owned()]))
@@ -149,8 +147,5 @@ pub(super) fn plain(value: f64) -> String {
 }
 
 fn figures_of(text: &[char]) -> Vec<String> {
-    let said = words(text);
-    let figures =
-        said.iter().enumerate().filter(|(at, word)| word.class == Class::Number && !is_of_date(&said, *at));
-    figures.map(|(_, word)| word.key.clone()).collect()
+    outside_dates(&words(text)).map(|(_, figure)| figure.key.clone()).collect()
 }

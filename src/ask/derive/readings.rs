@@ -36,7 +36,7 @@ const COUNTED: &[&str] = &["only", "once", "twice", "times"];
 /// Whether a claim asks for anything that a table could answer.
 pub(super) fn asks(claimed: &Claimed) -> bool {
     [HIGHEST, LOWEST, COMPARED, SUMMED, COUNTED].iter().any(|cues| claimed.says(cues))
-        || !claimed.figures().is_empty()
+        || !claimed.figures.is_empty()
 }
 
 /// The answers of one table.
@@ -84,9 +84,8 @@ impl Reading<'_> {
     fn counts(&self) -> Vec<Line> {
         let spent = Claimed::spent(&self.named);
         let may_count = |value: f64| value.fract() == 0.0 && value <= self.table.rows.len() as f64;
-        let figures = self.claimed.figures();
         let counts_something =
-            figures.iter().any(|figure| !spent.contains(&figure.at) && may_count(figure.value));
+            self.claimed.figures.iter().any(|figure| !spent.contains(&figure.at) && may_count(figure.value));
         if !counts_something && !self.claimed.says(COUNTED) {
             return Vec::new();
         }
@@ -230,7 +229,7 @@ impl Reading<'_> {
             return Vec::new();
         }
         if let Some((by, rows)) = self.subjects() {
-            let said: Vec<f64> = self.claimed.figures().iter().map(|figure| figure.value).collect();
+            let said: Vec<f64> = self.claimed.figures.iter().map(|figure| figure.value).collect();
             let is_said = |column: &usize| {
                 rows.iter()
                     .all(|row| self.table.number(*row, *column).is_some_and(|value| said.contains(&value)))

@@ -57,13 +57,13 @@ const RECKONED: &[&str] = &[
 
 /// What the claim's figures make of each other. `asked` holds the figures of the user's own words.
 pub(super) fn sums(claimed: &Claimed, index: &Index, asked: &[String]) -> Vec<Line> {
-    let figures = claimed.figures();
+    let figures = &claimed.figures;
     if !(2..=MOST_FIGURES).contains(&figures.len()) {
         return Vec::new();
     }
     let mut held: Vec<(&Said, Origin)> = Vec::new();
     let mut open: Vec<&Said> = Vec::new();
-    for figure in &figures {
+    for figure in figures {
         match holder(index, &figure.key) {
             Some(_) if held.iter().any(|(known, _)| known.key == figure.key) => {}
             Some(origin) => held.push((figure, origin)),
