@@ -6,16 +6,14 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use prost::Message;
 
-#[path = "common/allocator.rs"]
-mod allocator;
+#[path = "common/daemon.rs"]
+mod daemon;
 #[expect(dead_code, reason = "the model of this bench is behind HTTP")]
 #[path = "common/load.rs"]
 mod load;
@@ -24,40 +22,33 @@ mod scripted;
 #[path = "common/topic.rs"]
 mod topic;
 
-/// Brings a span to about 1 KB.
-const PADDING: usize = 760;
+use daemon::{Daemon, free_address};
+use topic::PADDING;
+
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(250);
 const TELL: Duration = Duration::from_secs(10);
 
-/// The daemon as a process; killed when dropped.
+/// The daemon as a worker.
 struct Worker {
-    process: Child,
+    daemon: Daemon,
     admin: SocketAddr,
 }
 
 impl Worker {
     fn start(folder: &Path, brokers: &str, topic: &str, model: SocketAddr) -> anyhow::Result<Self> {
-        // Free when it was asked for; nobody else takes ports while a bench runs.
-        let admin = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let admin = free_address()?;
         let folder_name = folder.display();
         let settings = format!(
-            "receive: {{ kafka: {{ brokers: ['{brokers}'], topics: [{topic}], group: {topic} }} }}\n\
+            "role: worker\n\
+             receive: {{ kafka: {{ brokers: ['{brokers}'], topics: [{topic}], group: {topic} }} }}\n\
              assemble: {{ root_grace: 100ms }}\n\
              decide: {{ model: {{ systemone: {{ url: 'http://{model}', model: scripted, check_model: false }} }} }}\n\
              emit: {{ jsonl: {{ path: {folder_name}/verdicts.jsonl, fsync: never, rotate: {{ max_bytes: 16MiB, keep: 1 }} }} }}\n\
              serve: {{ listen: '{admin}' }}\n\
              data_dir: {folder_name}/data\n"
         );
-        let config = folder.join("assayd.yaml");
-        std::fs::write(&config, settings)?;
-        let process = Command::new(env!("CARGO_BIN_EXE_assayd"))
-            .args(["serve", "--role", "worker", "--config"])
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()?;
-        Ok(Self { process, admin })
+        Ok(Self { daemon: Daemon::start(folder, &settings)?, admin })
     }
 
     /// Traces that have their outcome.
@@ -67,24 +58,10 @@ impl Worker {
         let lines = text.lines().filter(|line| line.starts_with("assayd_trace_outcomes_total{"));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
-
-    /// CPU seconds, resident memory in MB.
-    fn spent(&self) -> (f64, f64) {
-        load::spent(&self.process.id().to_string())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 async fn run(brokers: &str, traces: u64) -> anyhow::Result<()> {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    let topic = format!("bench-backlog-{started}");
-    topic::make(brokers, &topic).await?;
+    let topic = topic::make(brokers, "backlog").await?;
     let record = |number| load::request(load::trace(number, PADDING)).encode_to_vec().into();
     let bytes = topic::fill(brokers, &topic, (0..traces).map(record))?;
     println!("a backlog of {traces} traces of {} spans, {} MB", load::SPANS_PER_TRACE, bytes / 1_000_000);
@@ -95,7 +72,7 @@ async fn run(brokers: &str, traces: u64) -> anyhow::Result<()> {
     let (mut most, mut told) = (0.0_f64, Instant::now());
     loop {
         tokio::time::sleep(LOOK).await;
-        let (cpu, resident) = worker.spent();
+        let (cpu, resident) = worker.daemon.spent();
         most = most.max(resident);
         let is_time = told.elapsed() >= TELL;
         let done = worker.done().await;
@@ -113,21 +90,11 @@ async fn run(brokers: &str, traces: u64) -> anyhow::Result<()> {
         anyhow::ensure!(began.elapsed() < PATIENCE, "only {done} traces are done");
     }
     tokio::time::sleep(TELL).await;
-    println!("{most:.0} MB at most, {:.0} MB after ten seconds of rest", worker.spent().1);
-    Ok(())
+    println!("{most:.0} MB at most, {:.0} MB after ten seconds of rest", worker.daemon.spent().1);
+    worker.daemon.stop()
 }
 
 fn main() -> anyhow::Result<()> {
-    let Ok(brokers) = std::env::var("ASSAYD_TEST_BROKERS") else {
-        println!("no brokers: say tests/kafka/run -- cargo bench --bench backlog");
-        return Ok(());
-    };
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
-    let is_test = std::env::args().any(|argument| argument == "--test");
-    let traces = match arguments.next() {
-        Some(text) => text.parse().context("how many traces?")?,
-        None if is_test => 200,
-        None => 100_000,
-    };
+    let Some((brokers, traces)) = topic::asked("backlog", 100_000)? else { return Ok(()) };
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(&brokers, traces))
 }

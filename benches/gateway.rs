@@ -10,19 +10,19 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
-use std::io;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use tonic::transport::Channel;
 
+#[path = "common/daemon.rs"]
+mod daemon;
 #[expect(dead_code, reason = "a gateway asks no decision model")]
 #[path = "common/load.rs"]
 mod load;
@@ -30,10 +30,10 @@ mod load;
 #[path = "common/topic.rs"]
 mod topic;
 
+use daemon::{Daemon, free_address};
 use load::SPANS_PER_TRACE;
+use topic::PADDING;
 
-/// Brings a span to about 1 KB.
-const PADDING: usize = 760;
 /// Exporters that send at the same time.
 const SENDERS: usize = 8;
 /// 51 traces of ten spans: about what a batch processor sends at most by default.
@@ -51,9 +51,7 @@ struct Topic {
 
 impl Topic {
     async fn make(brokers: String) -> anyhow::Result<Self> {
-        let started = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-        let name = format!("bench-gateway-{started}");
-        topic::make(&brokers, &name).await?;
+        let name = topic::make(&brokers, "gateway").await?;
         Ok(Self { brokers, name, broker: std::env::var("ASSAYD_TEST_BROKERS_PID").ok() })
     }
 
@@ -70,31 +68,19 @@ impl Topic {
     }
 }
 
-/// The gateway's process. Killed when dropped.
+/// The daemon as a gateway.
 struct Gateway {
-    process: Child,
+    daemon: Daemon,
     at: String,
     _folder: tempfile::TempDir,
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 impl Gateway {
     async fn start(topic: &Topic) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let config = folder.path().join("gateway.yaml");
-        let port = free_port()?;
-        std::fs::write(&config, settings(topic, port, folder.path()))?;
-        let process = Command::new(env!("CARGO_BIN_EXE_assayd"))
-            .args(["serve", "--config"])
-            .arg(&config)
-            .env("ASSAYD_LOG", "warn")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()?;
-        let gateway = Self { process, at: format!("http://127.0.0.1:{port}"), _folder: folder };
+        let address = free_address()?;
+        let daemon = Daemon::start(folder.path(), &settings(topic, address, folder.path()))?;
+        let gateway = Self { daemon, at: format!("http://{address}"), _folder: folder };
         let deadline = Instant::now() + PATIENCE;
         while gateway.connect().await.is_err() {
             anyhow::ensure!(Instant::now() < deadline, "the gateway does not listen");
@@ -106,31 +92,11 @@ impl Gateway {
     async fn connect(&self) -> anyhow::Result<TraceServiceClient<Channel>> {
         Ok(TraceServiceClient::connect(self.at.clone()).await?)
     }
-
-    /// CPU seconds, and resident memory in MB.
-    fn spent(&self) -> (f64, f64) {
-        load::spent(&self.process.id().to_string())
-    }
-
-    fn stop(mut self) -> anyhow::Result<()> {
-        Command::new("kill").arg(self.process.id().to_string()).status()?;
-        let status = self.process.wait()?;
-        anyhow::ensure!(status.success(), "the gateway did not end well: {status}");
-        Ok(())
-    }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        // When it has ended, this is no matter.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn settings(topic: &Topic, port: u16, folder: &Path) -> String {
+fn settings(topic: &Topic, address: SocketAddr, folder: &Path) -> String {
     format!(
-        "role: gateway\nreceive: {{ grpc: {{ listen: '127.0.0.1:{port}' }}, http: null }}\n\
+        "role: gateway\nreceive: {{ grpc: {{ listen: '{address}' }}, http: null }}\n\
          relay: {{ brokers: ['{}'], topic: {} }}\nserve: {{ listen: 127.0.0.1:0 }}\ndata_dir: {}\n",
         topic.brokers,
         topic.name,
@@ -178,7 +144,7 @@ async fn send(
 async fn round(gateway: &Gateway, topic: &Topic, traces: std::ops::Range<u64>) -> anyhow::Result<Took> {
     let of_broker = || topic.broker.as_ref().map(|process| load::spent(process).0);
     let (gateway_before, senders_before, broker_before) =
-        (gateway.spent().0, load::spent("self").0, of_broker());
+        (gateway.daemon.spent().0, load::spent("self").0, of_broker());
     let began = Instant::now();
     let next = Arc::new(AtomicU64::new(traces.start));
     let mut senders = Vec::new();
@@ -193,7 +159,7 @@ async fn round(gateway: &Gateway, topic: &Topic, traces: std::ops::Range<u64>) -
         refused += told;
     }
     let seconds = began.elapsed().as_secs_f64();
-    let (gateway_after, resident_mb) = gateway.spent();
+    let (gateway_after, resident_mb) = gateway.daemon.spent();
     Ok(Took {
         spans: ((traces.end - traces.start) * SPANS_PER_TRACE) as f64,
         bytes: bytes as f64,
@@ -243,17 +209,10 @@ async fn run(brokers: String, traces: u64) -> anyhow::Result<()> {
         "{sent} traces were acknowledged and the topic has {records} records"
     );
     println!("{sent} traces acknowledged, {records} records in the topic");
-    gateway.stop()
+    gateway.daemon.stop()
 }
 
 fn main() -> anyhow::Result<()> {
-    let Ok(brokers) = std::env::var("ASSAYD_TEST_BROKERS") else {
-        println!("no brokers: set ASSAYD_TEST_BROKERS, or say tests/kafka/run bench");
-        return Ok(());
-    };
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
-    let is_test = std::env::args().any(|argument| argument == "--test");
-    let traces =
-        arguments.next().and_then(|text| text.parse().ok()).unwrap_or(if is_test { 500 } else { 30_000 });
+    let Some((brokers, traces)) = topic::asked("gateway", 30_000)? else { return Ok(()) };
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(brokers, traces))
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use assayd::config::Config;
@@ -36,9 +36,8 @@ mod load;
 mod topic;
 
 use load::SPANS_PER_TRACE;
+use topic::PADDING;
 
-/// Brings a span to about 1 KB.
-const PADDING: usize = 760;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where the spans come from.
@@ -65,9 +64,7 @@ struct Bench {
 
 impl Bench {
     async fn prepare(brokers: String, traces: u64) -> anyhow::Result<Self> {
-        let started = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-        let topic = format!("bench-spans-{started}");
-        topic::make(&brokers, &topic).await?;
+        let topic = topic::make(&brokers, "spans").await?;
         let records: Vec<Bytes> = (0..traces)
             .map(|number| load::request(load::trace(number, PADDING)).encode_to_vec().into())
             .collect();
@@ -235,13 +232,6 @@ async fn run(brokers: String, traces: u64) -> anyhow::Result<()> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let Ok(brokers) = std::env::var("ASSAYD_TEST_BROKERS") else {
-        println!("no brokers: set ASSAYD_TEST_BROKERS, or say tests/kafka/run bench");
-        return Ok(());
-    };
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
-    let is_test = std::env::args().any(|argument| argument == "--test");
-    let traces =
-        arguments.next().and_then(|text| text.parse().ok()).unwrap_or(if is_test { 500 } else { 30_000 });
+    let Some((brokers, traces)) = topic::asked("kafka", 30_000)? else { return Ok(()) };
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(brokers, traces))
 }
