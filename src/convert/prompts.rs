@@ -77,28 +77,15 @@ fn short(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::domain::{Resource, Scope, SpanId, SpanKind, Status, Time, TraceId};
+    use crate::domain::{SpanId, TraceId};
 
     fn span(number: u8, parent: Option<u8>, pairs: &[(&str, Value)]) -> Span {
         let id = |number: u8| SpanId::try_from(&[number; 8][..]).unwrap();
         Span {
-            trace_id: TraceId::try_from(&[1; 16][..]).unwrap(),
-            span_id: id(number),
             parent_id: parent.map(id),
-            name: String::new(),
-            kind: SpanKind::Internal,
-            start: Time(u64::from(number)),
-            end: Time(u64::from(number)),
-            status: Status::Unset,
             attributes: pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
-            events: Vec::new(),
-            links: Vec::new(),
-            dropped_attributes: 0,
-            resource: Arc::new(Resource::default()),
-            scope: Arc::new(Scope::default()),
+            ..Span::new(TraceId::try_from(&[1; 16][..]).unwrap(), id(number))
         }
     }
 

@@ -119,9 +119,7 @@ impl Names {
         let agent = limited(agent, &self.agents, &service);
         (service, agent)
     }
-}
 
-impl Names {
     fn service_and_variant(&self, service: Option<&str>, variant: Variant<'_>) -> (String, [String; 3]) {
         let service = limited(service, &self.services, "");
         let values = [variant.model, variant.service_version, variant.prompt_version].map(short);

@@ -79,7 +79,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for JsonBody<T> {
 }
 
 /// A body takes its length twice: as it came, and as the texts that are read from it.
-const TEXT: usize = 2;
+pub(super) const TEXT: usize = 2;
 
 /// What JSON takes in memory beyond that: a list of very short things is much larger than it looks.
 pub(super) fn beyond_text(body: &[u8]) -> usize {

@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use wiremock::MockServer;
+
 use super::daemon::{Daemon, settings};
 use super::judge::{Mood, asked, serve_judge};
 use super::traffic::{Sender, trace};
@@ -10,15 +12,20 @@ use super::traffic::{Sender, trace};
 /// One call is reserved at 1 USD and costs 1 USD: a prompt that costs nothing, and replies of as many tokens as are asked for.
 const BUDGET: &str = "prices: { judge-large: { usd_per_million_input: 0, usd_per_million_output: 100000 } }, max_output_tokens: 10, usd_per_day: 5";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_daemon_that_is_killed_again_and_again_stays_within_its_budget() {
+/// A judge that takes this money, and the section that names it.
+async fn dear_judge() -> (MockServer, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let server = serve_judge(listener, Mood::Sound).await;
-    let folder = tempfile::tempdir().unwrap();
-    let judge = format!(
+    let section = format!(
         "{{ openai: {{ url: 'http://{address}/v1', model: judge-large }}, cache: {{ max_bytes: 0B }}, {BUDGET} }}"
     );
+    (serve_judge(listener, Mood::Sound).await, section)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_is_killed_again_and_again_stays_within_its_budget() {
+    let (server, judge) = dear_judge().await;
+    let folder = tempfile::tempdir().unwrap();
     // What the daemon does not get to evaluate is not given back to it: each life sees new traces only.
     let receive = "{ grpc: { listen: 127.0.0.1:0 }, http: null, acknowledge: admitted }";
     let sections = [("judge", judge.as_str()), ("decide", "{ min_confidence: 1.0 }"), ("receive", receive)];
@@ -58,13 +65,8 @@ async fn a_daemon_that_is_killed_again_and_again_stays_within_its_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_and_a_start_change_nothing_of_what_was_spent() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = serve_judge(listener, Mood::Sound).await;
+    let (server, judge) = dear_judge().await;
     let folder = tempfile::tempdir().unwrap();
-    let judge = format!(
-        "{{ openai: {{ url: 'http://{address}/v1', model: judge-large }}, cache: {{ max_bytes: 0B }}, {BUDGET} }}"
-    );
     let settings = settings(folder.path(), &[("judge", &judge), ("decide", "{ min_confidence: 1.0 }")]);
     let daemon = Daemon::start(folder.path(), &settings);
     let mut sender = Sender::new(daemon.grpc());

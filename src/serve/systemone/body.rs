@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, header};
 
 use super::Problem;
-use crate::serve::reply::Refusal;
+use crate::serve::reply::{Refusal, TEXT};
 
 /// How far a window of zstd may reach back: 8 MiB, what RFC 8878 recommends that decoders support.
 const ZSTD_WINDOW_LOG: u32 = 23;
@@ -47,8 +47,7 @@ pub(super) fn plain(
         };
     let mut plain = Vec::new();
     loop {
-        // As it is unpacked, and as it is read.
-        hold(2 * PIECE)?;
+        hold(TEXT * PIECE)?;
         let read = decoder.by_ref().take(PIECE as u64).read_to_end(&mut plain).map_err(garbled)?;
         if plain.len() > limit {
             let message = format!("the body is larger than {limit} bytes when decompressed");
@@ -101,7 +100,7 @@ mod tests {
         };
         let Err(Problem::House(refusal)) = plain(&headers("zstd"), bomb, usize::MAX, hold) else { panic!() };
         assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(held.get() <= (1 << 20) + 2 * PIECE);
+        assert!(held.get() <= (1 << 20) + TEXT * PIECE);
     }
 
     #[test]
